@@ -1,0 +1,332 @@
+//! JSON as the engine understands it: every number a double, objects in input order, text canonical
+//! by RFC 8785. Parsing is strict: bounded depth, no duplicate keys, no lone surrogates.
+
+use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
+use std::fmt;
+use std::rc::Rc;
+
+/// How deep arrays and objects may nest.
+pub const MAX_DEPTH: usize = 100;
+
+/// One JSON value. Objects keep the order they were read in; keys are unique.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Json {
+    /// `null`
+    Null,
+    /// `true` or `false`
+    Bool(bool),
+    /// A finite double (`NaN` and infinities can only come from a host and never pass a check).
+    Number(f64),
+    /// Well-formed Unicode.
+    String(String),
+    /// Elements in order.
+    Array(Vec<Json>),
+    /// Members in input order.
+    Object(Vec<(String, Json)>),
+}
+
+/// Why a text is not a JSON value the engine accepts. The message names positions, never contents.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct JsonError {
+    /// What is wrong and where.
+    pub message: String,
+}
+
+impl Json {
+    /// Parses one complete JSON text.
+    pub fn parse(text: &str) -> Result<Json, JsonError> {
+        let mut reader = serde_json::Deserializer::from_str(text);
+        let value = (Depth(0)).deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
+        value.map_err(|error| JsonError { message: error.to_string() })
+    }
+
+    /// The RFC 8785 text of this value.
+    #[must_use]
+    pub fn canonical(&self) -> String {
+        let mut out = String::new();
+        write_canonical(self, &mut out);
+        out
+    }
+
+    /// The member under `key`, where this is an object that has it.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Json> {
+        match self {
+            Json::Object(members) => members.iter().find(|(k, _)| k == key).map(|(_, v)| v),
+            _ => None,
+        }
+    }
+
+    /// The text, where this is a string.
+    #[must_use]
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Json::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// What kind of value this is, for messages that must not show the value itself.
+    #[must_use]
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Json::Null => "null",
+            Json::Bool(_) => "boolean",
+            Json::Number(_) => "number",
+            Json::String(_) => "string",
+            Json::Array(_) => "array",
+            Json::Object(_) => "object",
+        }
+    }
+}
+
+fn write_canonical(value: &Json, out: &mut String) {
+    match value {
+        Json::Null => out.push_str("null"),
+        Json::Bool(true) => out.push_str("true"),
+        Json::Bool(false) => out.push_str("false"),
+        Json::Number(number) => out.push_str(ryu_js::Buffer::new().format(*number)),
+        Json::String(text) => write_string(text, out),
+        Json::Array(items) => {
+            out.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                write_canonical(item, out);
+            }
+            out.push(']');
+        }
+        Json::Object(members) => {
+            let mut sorted: Vec<_> = members.iter().collect();
+            sorted.sort_by(|(a, _), (b, _)| a.encode_utf16().cmp(b.encode_utf16()));
+            out.push('{');
+            for (index, (key, item)) in sorted.into_iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                write_string(key, out);
+                out.push(':');
+                write_canonical(item, out);
+            }
+            out.push('}');
+        }
+    }
+}
+
+/// A JSON string with the escapes of RFC 8785, which are those of `JSON.stringify`.
+pub fn write_string(text: &str, out: &mut String) {
+    out.push('"');
+    let mut rest = text;
+    while let Some(at) = rest.find(|c: char| c < ' ' || c == '"' || c == '\\') {
+        let (plain, tail) = rest.split_at(at);
+        out.push_str(plain);
+        let mut chars = tail.chars();
+        match chars.next() {
+            Some('"') => out.push_str("\\\""),
+            Some('\\') => out.push_str("\\\\"),
+            Some('\u{8}') => out.push_str("\\b"),
+            Some('\t') => out.push_str("\\t"),
+            Some('\n') => out.push_str("\\n"),
+            Some('\u{c}') => out.push_str("\\f"),
+            Some('\r') => out.push_str("\\r"),
+            Some(other) => out.push_str(&format!("\\u{:04x}", other as u32)),
+            None => {}
+        }
+        rest = chars.as_str();
+    }
+    out.push_str(rest);
+    out.push('"');
+}
+
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Json::Null => serializer.serialize_unit(),
+            Json::Bool(value) => serializer.serialize_bool(*value),
+            Json::Number(value) => serializer.serialize_f64(*value),
+            Json::String(value) => serializer.serialize_str(value),
+            Json::Array(items) => serializer.collect_seq(items),
+            Json::Object(members) => serializer.collect_map(members.iter().map(|(k, v)| (k, v))),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Depth(0).deserialize(deserializer)
+    }
+}
+
+/// Reads a value that stands this many arrays and objects deep.
+struct Depth(usize);
+
+impl Depth {
+    fn deeper<E: de::Error>(&self) -> Result<Depth, E> {
+        if self.0 >= MAX_DEPTH {
+            return Err(E::custom(format_args!("nested deeper than {MAX_DEPTH}")));
+        }
+        Ok(Depth(self.0 + 1))
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Depth {
+    type Value = Json;
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Depth {
+    type Value = Json;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+    fn visit_unit<E>(self) -> Result<Json, E> {
+        Ok(Json::Null)
+    }
+    fn visit_none<E>(self) -> Result<Json, E> {
+        Ok(Json::Null)
+    }
+    fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
+        Ok(Json::Bool(value))
+    }
+    fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
+        Ok(Json::Number(value as f64))
+    }
+    fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
+        Ok(Json::Number(value as f64))
+    }
+    fn visit_f64<E>(self, value: f64) -> Result<Json, E> {
+        Ok(Json::Number(value))
+    }
+    fn visit_str<E>(self, value: &str) -> Result<Json, E> {
+        Ok(Json::String(value.to_owned()))
+    }
+    fn visit_string<E>(self, value: String) -> Result<Json, E> {
+        Ok(Json::String(value))
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Json, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = seq.next_element_seed(self.deeper()?)? {
+            items.push(item);
+        }
+        Ok(Json::Array(items))
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json, A::Error> {
+        let mut members: Vec<(String, Json)> = Vec::new();
+        let mut seen = std::collections::HashSet::new();
+        while let Some(key) = map.next_key::<String>()? {
+            let value = map.next_value_seed(self.deeper()?)?;
+            if !seen.insert(key.clone()) {
+                return Err(de::Error::custom("duplicate key"));
+            }
+            members.push((key, value));
+        }
+        Ok(Json::Object(members))
+    }
+}
+
+/// A JSON value kept as its canonical text: what the engine carries for a host without looking inside.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CanonicalJson(Rc<str>);
+
+impl CanonicalJson {
+    /// The canonical text of `value`.
+    #[must_use]
+    pub fn of(value: &Json) -> Self {
+        CanonicalJson(value.canonical().into())
+    }
+
+    /// Takes a text that must already be canonical.
+    pub fn parse(text: &str) -> Result<Self, JsonError> {
+        if Json::parse(text)?.canonical() == text {
+            return Ok(CanonicalJson(text.into()));
+        }
+        Err(JsonError { message: "not in canonical form".to_owned() })
+    }
+
+    /// The canonical text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Serialize for CanonicalJson {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let raw: &serde_json::value::RawValue = serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
+        raw.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for CanonicalJson {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<serde_json::value::RawValue>::deserialize(deserializer)?;
+        CanonicalJson::parse(raw.get()).map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn canonical_numbers_follow_ecmascript() {
+        for (text, canonical) in [
+            ("1.0", "1"),
+            ("1e21", "1e+21"),
+            ("-0", "0"),
+            ("1E-7", "1e-7"),
+            ("123456789012345680000", "123456789012345680000"),
+        ] {
+            assert_eq!(Json::parse(text).unwrap().canonical(), canonical);
+        }
+    }
+
+    #[test]
+    fn canonical_keys_sort_by_utf16_units() {
+        let value = Json::parse("{\"\u{fb33}\":1,\"\u{1f600}\":2,\"b\":3,\"a\":4}").unwrap();
+        assert_eq!(value.canonical(), "{\"a\":4,\"b\":3,\"\u{1f600}\":2,\"\u{fb33}\":1}");
+    }
+
+    #[test]
+    fn refuses_duplicate_keys_lone_surrogates_and_depth() {
+        assert!(Json::parse("{\"a\":1,\"a\":1}").is_err());
+        assert!(Json::parse("\"\\ud800\"").is_err());
+        let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(Json::parse(&nested(MAX_DEPTH)).is_ok());
+        assert!(Json::parse(&nested(MAX_DEPTH + 1)).is_err());
+        assert!(Json::parse(&nested(10_000)).is_err());
+    }
+
+    /// Values of every kind, nested a few levels.
+    fn any_json() -> impl Strategy<Value = Json> {
+        let leaf = prop_oneof![
+            Just(Json::Null),
+            any::<bool>().prop_map(Json::Bool),
+            any::<f64>().prop_filter("finite", |n| n.is_finite()).prop_map(Json::Number),
+            any::<String>().prop_map(Json::String),
+        ];
+        leaf.prop_recursive(4, 32, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Json::Array),
+                prop::collection::btree_map(any::<String>(), inner, 0..4)
+                    .prop_map(|m| Json::Object(m.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn canonical_text_is_a_fixed_point(value in any_json()) {
+            let text = value.canonical();
+            prop_assert_eq!(Json::parse(&text).unwrap().canonical(), text.clone());
+            prop_assert!(CanonicalJson::parse(&text).is_ok());
+        }
+    }
+}

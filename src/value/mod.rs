@@ -1,0 +1,7 @@
+//! Values every module shares: strict JSON and its canonical text, text measures, instants.
+
+pub mod instant;
+pub mod json;
+pub mod text;
+
+pub use json::{CanonicalJson, Json, JsonError};
