@@ -4,4 +4,7 @@
 //! inputs; what the engine wants done goes out as effects. An inner module never names an outer one;
 //! the list runs from the innermost outwards.
 
+pub mod conversation;
+pub mod driver;
+pub mod record;
 pub mod value;

@@ -265,8 +265,7 @@ impl Serialize for CanonicalJson {
 
 impl<'de> Deserialize<'de> for CanonicalJson {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = Box::<serde_json::value::RawValue>::deserialize(deserializer)?;
-        CanonicalJson::parse(raw.get()).map_err(de::Error::custom)
+        Ok(CanonicalJson::of(&Json::deserialize(deserializer)?))
     }
 }
 

@@ -1,0 +1,15 @@
+//! The scheduler of one conversation: a machine that takes [`Input`]s and yields [`Effect`]s. It is pure
+//! and synchronous: no I/O, no clock, no randomness; the same inputs give the same bytes.
+//!
+//! **After every input, perform every effect, in order.** Results come back as further inputs, at any
+//! later time and in any order.
+
+pub mod effect;
+pub mod error;
+pub mod event;
+pub mod input;
+
+pub use effect::Effect;
+pub use error::{Code, RoundtableError};
+pub use event::Event;
+pub use input::{Input, Now};
