@@ -8,3 +8,6 @@ pub mod conversation;
 pub mod driver;
 pub mod record;
 pub mod value;
+
+#[cfg(target_arch = "wasm32")]
+pub mod bindings;

@@ -1,0 +1,15 @@
+//! What JavaScript calls: exported functions and handles, nothing that decides.
+//!
+//! Compiled for `wasm32` only. The packaging step wraps the generated glue in `createEngine(module)`,
+//! so everything here belongs to one instance and is dropped with it after a trap.
+
+mod panic;
+
+use wasm_bindgen::prelude::wasm_bindgen;
+
+/// The version of the engine, equal to the version of the npm package it ships in.
+#[wasm_bindgen]
+#[must_use]
+pub fn version() -> String {
+    env!("CARGO_PKG_VERSION").to_owned()
+}
