@@ -1,7 +1,8 @@
 //! What reaches the machine: host calls and the results of effects.
 
+use super::config::LimitsPatch;
 use super::error::{StoreFailure, Thrown};
-use crate::record::model::{Checkpoint, Id, Limits, Outcome, Response, Selection};
+use crate::record::model::{Checkpoint, Id, Outcome, Response, Selection};
 use crate::record::usage::{ModelCall, Money, UsageReport};
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
@@ -129,8 +130,8 @@ pub enum Input {
 pub enum Request {
     /// `run()`
     Run {
-        /// The caps from here on, already merged with the saved ones and checked.
-        limits: Option<Limits>,
+        /// Caps to replace from here on.
+        limits: Option<LimitsPatch>,
     },
     /// `submitInput()`
     SubmitInput {

@@ -4,11 +4,14 @@
 //! **After every input, perform every effect, in order.** Results come back as further inputs, at any
 //! later time and in any order.
 
+pub mod config;
 pub mod effect;
 pub mod error;
 pub mod event;
+mod fields;
 pub mod input;
 
+pub use config::{Config, LimitsPatch};
 pub use effect::Effect;
 pub use error::{Code, RoundtableError};
 pub use event::Event;

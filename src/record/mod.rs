@@ -2,5 +2,15 @@
 
 pub mod codec;
 pub mod entry;
+pub mod fold;
+mod fold_ledger;
+pub mod fold_turns;
+mod fold_waits;
+pub mod ids;
 pub mod model;
+mod round_robin;
+pub mod state;
 pub mod usage;
+
+pub use entry::Entry;
+pub use state::State;
