@@ -7,6 +7,7 @@
 pub mod conversation;
 pub mod driver;
 pub mod record;
+pub mod runtime;
 pub mod value;
 
 #[cfg(target_arch = "wasm32")]

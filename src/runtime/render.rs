@@ -1,0 +1,63 @@
+//! Rendering: what a participant has not read yet, as the text of its runtime's next input.
+//!
+//! Whatever peers wrote stays data. A header is the only line that starts with `### From `; every
+//! line of content, and every line of the purpose but its first, starts with `> `, and ids are
+//! printed on one line whatever they hold.
+
+use crate::value::text::split_lines;
+
+/// What is shown when there is nothing new to show, so that a runtime is never called with a blank.
+pub const NOTHING_NEW: &str = "(There are no new messages since your last turn.)";
+
+/// One message of an increment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IncrementMessage<'a> {
+    /// Who wrote it.
+    pub participant_id: &'a str,
+    /// Its text, untouched.
+    pub content: &'a str,
+}
+
+/// Renders the blocks (purpose on the first turn, then one per message), parted by one blank line;
+/// [`NOTHING_NEW`] where there is none.
+#[must_use]
+pub fn render_shared_increment(purpose: Option<&str>, messages: &[IncrementMessage<'_>], first_turn: bool) -> String {
+    let mut blocks = Vec::with_capacity(messages.len() + 1);
+    if let Some(purpose) = purpose.filter(|text| first_turn && !text.is_empty()) {
+        blocks.push(format!("Purpose: {}", continued(purpose)));
+    }
+    blocks
+        .extend(messages.iter().map(|m| format!("### From {}\n{}", single_line(m.participant_id), quoted(m.content))));
+    if blocks.is_empty() { NOTHING_NEW.to_owned() } else { blocks.join("\n\n") }
+}
+
+/// Every line of `text` behind `> `; an empty text is one such line.
+#[must_use]
+pub fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 8);
+    for (index, line) in split_lines(text).enumerate() {
+        out.push_str(if index == 0 { "> " } else { "\n> " });
+        out.push_str(line);
+    }
+    out
+}
+
+/// `text` as the rest of a line: what follows its first line is quoted.
+#[must_use]
+pub fn continued(text: &str) -> String {
+    split_lines(text).collect::<Vec<_>>().join("\n> ")
+}
+
+/// `text` on one line: control characters and line boundaries as `\u` escapes.
+#[must_use]
+pub fn single_line(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\u{2028}' | '\u{2029}' => out.push_str(&format!("\\u{:04X}", c as u32)),
+            c if c.is_control() => out.push_str(&format!("\\u{:04X}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out
+}
