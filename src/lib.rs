@@ -7,6 +7,7 @@
 pub mod conversation;
 pub mod driver;
 pub mod record;
+pub mod replay;
 pub mod runtime;
 pub mod value;
 
