@@ -127,15 +127,16 @@ cargo_program() {
   rm -rf "$cache/install-target"
 }
 
-# wasm-pack looks for this runner on PATH; it must have the version of wasm-bindgen in Cargo.lock.
-test_runner() {
+# wasm-pack looks for these on PATH; they must have the version of wasm-bindgen in Cargo.lock.
+wasm_bindgen_programs() {
   bindgen="$(grep -A1 'name = "wasm-bindgen"' Cargo.lock | sed -n 's/version = "\(.*\)"/\1/p')"
   local bin="$cache/wasm-bindgen-$bindgen/bin"
   [ ! -x "$bin/wasm-bindgen-test-runner" ] || return 0
-  CARGO_TARGET_DIR="$cache/xtask" step "wasm-bindgen-test-runner $bindgen" \
-    cargo build --locked --package xtask --features test-runner --bin wasm-bindgen-test-runner
+  CARGO_TARGET_DIR="$cache/xtask" CARGO_PROFILE_DEV_DEBUG=0 step "wasm-bindgen $bindgen" \
+    cargo build --locked --package xtask --features wasm-bindgen-programs --bin wasm-bindgen-programs
   mkdir -p "$bin"
-  cp "$cache/xtask/debug/wasm-bindgen-test-runner" "$bin/"
+  cp "$cache/xtask/debug/wasm-bindgen-programs" "$bin/wasm-bindgen"
+  ln -f "$bin/wasm-bindgen" "$bin/wasm-bindgen-test-runner" # it does what its name says
 }
 
 browser() {
@@ -153,12 +154,12 @@ all() {
 
 root_packages() { npm_packages .; }
 host_packages() { npm_packages tests/packaging; }
-wasm_tools() { test_runner; cargo_program wasm-pack $wasm_pack; }
+wasm_tools() { wasm_bindgen_programs; cargo_program wasm-pack $wasm_pack; }
 
 case "${1:-build}" in
   build) node_is_new_enough; all root_packages; wasm_rust ;;
   browser) browser ;;
-  test) node_is_new_enough; wasm_rust; all root_packages host_packages browser wasm_tools; test_runner ;;
+  test) node_is_new_enough; wasm_rust; all root_packages host_packages browser wasm_tools; wasm_bindgen_programs ;;
   mutants) cargo_program cargo-mutants $cargo_mutants ;;
   *) fail "no part named $1" ;;
 esac

@@ -23,12 +23,20 @@ async function bundled(entry, external) {
 }
 
 function keepOut(paths) {
-  const setup = (b) => b.onResolve({ filter: /module-base64/ }, (a) => (paths.includes(a.path) ? { path: a.path, external: true } : undefined));
+  const setup = (b) =>
+    b.onResolve({ filter: /module-base64/ }, (a) =>
+      paths.includes(a.path) ? { path: a.path, external: true } : undefined,
+    );
   return { name: 'keep-out', setup };
 }
 
 function sizes(name, bytes) {
-  return { name, raw: bytes.length, gzip: gzipSync(bytes, { level: 9 }).length, brotli: brotliCompressSync(bytes).length };
+  return {
+    name,
+    raw: bytes.length,
+    gzip: gzipSync(bytes, { level: 9 }).length,
+    brotli: brotliCompressSync(bytes).length,
+  };
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

@@ -3,10 +3,10 @@
  *
  * An entry registers where the compiled module comes from (`provideModule`); the first call of
  * `currentEngine()` instantiates it. When an instance traps (a panic, a stack that ran out) it is cut
- * off at once: calls on its handles throw, late callbacks do nothing, what was in flight never
- * settles. So whoever holds a handle keeps the `EngineLink` it came from and rejects what is pending
- * when `lost` aborts; its `reason` is an `EngineLostError` with the panic's text. The next
- * `currentEngine()` makes a new instance, which other conversations load from their stores.
+ * off: the call that trapped and every later one throw an `EngineLostError` with the panic's text, late
+ * callbacks do nothing, and promises of the instance never settle. So whoever awaits one keeps the link
+ * it came from and rejects what is pending when `lost` aborts; its `reason` is that same error. The next
+ * `currentEngine()` makes a new instance, into which other conversations load from their stores.
  *
  *     const { engine, lost } = currentEngine();
  *     const handle = new engine.RoundtableHandle(...);
@@ -31,7 +31,7 @@ export class EngineLostError extends Error {
 }
 
 interface Live extends EngineLink {
-  readonly drop: (cause: unknown) => void;
+  readonly stop: (cause: unknown) => void;
 }
 
 let moduleSource: (() => WebAssembly.Module) | undefined;
@@ -64,26 +64,20 @@ export function currentEngine(): EngineLink {
  * Gives up the instance behind `link`, as a trap does by itself. Does nothing when it is already lost.
  */
 export function dropEngine(link: EngineLink, cause: unknown): void {
-  if (live === link) live.drop(cause);
+  if (live === link) live.stop(cause);
 }
 
 function instantiate(): Live {
   if (moduleSource === undefined) throw new Error("call and await init() of 'agent-roundtable/web' first");
   compiled ??= moduleSource();
   const controller = new AbortController();
-  const lose = (cause: unknown, panic?: string): void => {
+  const instance = createEngine(compiled, (cause, panic) => {
     if (live === link) live = undefined;
     const message = panic ?? (cause instanceof Error ? cause.message : String(cause));
-    controller.abort(new EngineLostError(`the engine stopped: ${message}`, { cause }));
-  };
-  const instance = createEngine(compiled, lose);
-  const link: Live = {
-    engine: instance.engine,
-    lost: controller.signal,
-    drop: (cause) => {
-      instance.drop();
-      lose(cause);
-    },
-  };
+    const error = new EngineLostError(`the engine stopped: ${message}`, { cause });
+    controller.abort(error);
+    return error;
+  });
+  const link: Live = { engine: instance.engine, lost: controller.signal, stop: (cause) => instance.stop(cause) };
   return link;
 }

@@ -46,7 +46,8 @@ pub fn build(root: &Path) -> Result<()> {
     let manifest = template.join("package.json");
     let inputs: Vec<&Path> = documents.iter().copied().chain([dist.as_path(), &manifest]).collect();
     let tarballs = root.join("dist");
-    steps.when_changed("pack", &inputs, &[&tarballs.join("agent-roundtable.tgz")], || {
+    let packed = [&tarballs.join("agent-roundtable.tgz"), &root.join("tests/node_modules/agent-roundtable")];
+    steps.when_changed("pack", &inputs, &packed.map(PathBuf::as_path), || {
         pack(root, &documents, &manifest, &tarballs)
     })?;
 
@@ -125,7 +126,20 @@ fn pack(root: &Path, documents: &[&Path], manifest: &Path, tarballs: &Path) -> R
     npm.current_dir(root).args(["pack", "./pkg", "--silent", "--pack-destination"]).arg(tarballs);
     let name = shell::capture(&mut npm)?;
     // A name without the version, so that scripts need not know it.
-    fs::rename(tarballs.join(name.trim()), tarballs.join("agent-roundtable.tgz")).context("npm pack left no tarball")
+    let tarball = tarballs.join("agent-roundtable.tgz");
+    fs::rename(tarballs.join(name.trim()), &tarball).context("npm pack left no tarball")?;
+    install_for_tests(root, &tarball)
+}
+
+/// Unpacks the tarball where the tests under `tests/` find the package, as an installation would.
+fn install_for_tests(root: &Path, tarball: &Path) -> Result<()> {
+    let installed = root.join("tests/node_modules/agent-roundtable");
+    if installed.exists() {
+        fs::remove_dir_all(&installed)?;
+    }
+    fs::create_dir_all(&installed)?;
+    let mut tar = std::process::Command::new("tar");
+    shell::run(tar.arg("-xzf").arg(tarball).arg("-C").arg(installed).arg("--strip-components=1"))
 }
 
 fn copy_tree(from: &Path, to: &Path) -> Result<()> {

@@ -1,0 +1,28 @@
+# `make` shows what there is. Every target makes the machine ready by itself (scripts/setup.sh).
+SHELL := /bin/bash
+cache := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/agent-roundtable
+# The build program is shared by clones; its dependencies take longer than everything else.
+xtask := CARGO_TARGET_DIR=$(cache)/xtask cargo xtask
+# $(call timed,what it does,command)
+timed = @echo "$(1)"; start=$$SECONDS; $(2); code=$$?; echo "took $$((SECONDS - start)) s"; exit $$code
+
+.DEFAULT_GOAL := help
+.PHONY: help build test lint wasm-test mutants
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
+
+build: ## the npm package: pkg/ and dist/agent-roundtable.tgz
+	$(call timed,Building the engine and the package,$(xtask) build && $(xtask) size)
+
+test: ## every check: Rust, Node, browsers, bundlers, other hosts; PART="name or tag" for some of them
+	$(call timed,Testing everything on the packed package,node scripts/test.mjs $(if $(PART),"$(PART)"))
+
+lint: ## formatting and lints of Rust (native and wasm32) and JavaScript
+	$(call timed,Linting,node scripts/test.mjs lint)
+
+wasm-test: ## the Rust scenarios in headless Chromium, by wasm-pack
+	$(call timed,Testing in Chromium by wasm-pack,node scripts/test.mjs wasm-test)
+
+mutants: ## mutation testing of the core: a seeded sample; SAMPLE=200 SEED=1
+	$(call timed,Testing the tests,node scripts/mutants.mjs)
