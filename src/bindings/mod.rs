@@ -4,6 +4,7 @@
 //! so everything here belongs to one instance and is dropped with it after a trap.
 
 mod panic;
+mod runtime;
 
 use wasm_bindgen::prelude::wasm_bindgen;
 

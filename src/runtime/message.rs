@@ -109,6 +109,9 @@ impl ChatMessage {
             })?,
             parts: fields.optional("parts", |value, _| Ok(value.clone()))?,
         };
+        if message.role != Role::Assistant && message.content.is_none() {
+            return Err(ValueError::new(fields.path_of("content"), "missing"));
+        }
         if message.role == Role::Tool && message.tool_call_id.is_none() {
             return Err(ValueError::new(fields.path_of("toolCallId"), "missing from a tool message"));
         }

@@ -16,3 +16,4 @@ pub mod outcome;
 pub mod render;
 pub mod schema;
 pub mod tool;
+pub mod wire;

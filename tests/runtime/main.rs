@@ -8,3 +8,4 @@ mod interleavings;
 mod metering;
 mod render;
 mod tools;
+mod wire;

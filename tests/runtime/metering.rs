@@ -1,24 +1,27 @@
 //! What a call is reported as.
 
-use agent_roundtable::runtime::metering::{
-    CallReport, ModelIdentity, ModelRoute, UsageMetadata, cache_hit, completed, without_reply,
-};
+use agent_roundtable::record::usage::{ModelCall, UsageReport};
+use agent_roundtable::runtime::metering::{UsageMetadata, cache_hit, completed, without_reply};
+
+fn call() -> ModelCall {
+    ModelCall { call_id: "c".into(), provider_id: "p".into(), model_id: "m".into() }
+}
 
 fn usage(input: f64, output: f64, provenance: &str) -> UsageMetadata {
     UsageMetadata {
         input_tokens: Some(input),
         output_tokens: Some(output),
-        provenance: Some(provenance.to_owned()),
+        usage_provenance: Some(provenance.to_owned()),
         ..UsageMetadata::default()
     }
 }
 
-fn json(report: &CallReport) -> String {
+fn json(report: &UsageReport) -> String {
     serde_json::to_string(report).unwrap()
 }
 
 fn tokens(metadata: &UsageMetadata) -> String {
-    json(&completed("c", metadata, None)).replace(r#"{"callId":"c","outcome":"completed","provenance":"#, "")
+    json(&completed(&call(), metadata)).replace(r#"{"callId":"c","outcome":"completed","provenance":"#, "")
 }
 
 #[test]
@@ -49,18 +52,18 @@ fn a49_complete_usage_with_impossible_counts_is_unknown() {
 #[test]
 fn a50_a_call_without_reply_is_failed_or_cancelled_without_tokens() {
     assert_eq!(
-        json(&without_reply("c", false)),
+        json(&without_reply(&call(), false)),
         r#"{"callId":"c","outcome":"failed","provenance":"unknown","final":true}"#
     );
     assert_eq!(
-        json(&without_reply("c", true)),
+        json(&without_reply(&call(), true)),
         r#"{"callId":"c","outcome":"cancelled","provenance":"unknown","final":true}"#
     );
 }
 
 #[test]
 fn a51_counts_without_a_marker_are_unknown() {
-    let metadata = UsageMetadata { provenance: None, ..usage(10.0, 5.0, "") };
+    let metadata = UsageMetadata { usage_provenance: None, ..usage(10.0, 5.0, "") };
     assert_eq!(tokens(&metadata), r#""unknown","final":true}"#);
     assert_eq!(tokens(&usage(10.0, 5.0, "estimated")), r#""unknown","final":true}"#);
 }
@@ -93,21 +96,21 @@ fn k3_cache_and_reasoning_tokens_are_parts_of_what_they_belong_to() {
 
 #[test]
 fn k2_a_route_other_than_the_admitted_one_is_on_record() {
-    let admitted = ModelIdentity { provider_id: "p".into(), model_id: "m".into() };
-    let same = ModelRoute { provider_id: Some("p".into()), model_id: Some("m".into()) };
-    let metadata = UsageMetadata { route: same, ..usage(1.0, 1.0, "partial") };
-    assert_eq!(completed("c", &metadata, Some(&admitted)).raw, None);
-    let other = ModelRoute { provider_id: None, model_id: Some("m-small".into()) };
-    let metadata = UsageMetadata { route: other, ..metadata };
-    assert!(json(&completed("c", &metadata, Some(&admitted))).contains(r#""raw":{"modelId":"m-small"}"#));
+    let routed = |provider: Option<&str>, model: Option<&str>| UsageMetadata {
+        provider_id: provider.map(Into::into),
+        model_id: model.map(Into::into),
+        ..usage(1.0, 1.0, "partial")
+    };
+    assert_eq!(completed(&call(), &routed(Some("p"), Some("m"))).raw, None);
+    assert!(json(&completed(&call(), &routed(None, Some("n")))).contains(r#""raw":{"modelId":"n"}"#));
+    let both = completed(&call(), &routed(Some("q"), Some("m")));
+    assert!(json(&both).contains(r#""raw":{"modelId":"m","providerId":"q"}"#));
 }
 
 #[test]
 fn a54_a_cache_hit_carries_its_own_identity() {
-    let identity = ModelIdentity { provider_id: "p".into(), model_id: "m".into() };
-    let report = cache_hit("c", &UsageMetadata::default(), identity);
     assert_eq!(
-        json(&report),
+        json(&cache_hit(&call(), &UsageMetadata::default())),
         r#"{"callId":"c","outcome":"cache-hit","provenance":"unknown","final":true,"providerId":"p","modelId":"m"}"#
     );
 }

@@ -35,7 +35,7 @@ impl CodedMessage {
         if message.content.as_deref().is_some_and(|text| utf16_len(text) > MAX_CONTENT) {
             return Err(ValueError::new("reply.content", format!("longer than {MAX_CONTENT} UTF-16 units")));
         }
-        message.tool_call_id = None;
+        (message.tool_call_id, message.name) = (None, None);
         message.tool_calls = with_unique_ids(message.tool_calls, call_id);
         CodedMessage::of(message, "reply")
     }

@@ -1,0 +1,86 @@
+//! The agent loop for JavaScript. Everything crosses as JSON text; nothing here calls back, so a
+//! handle may be used from inside any callback.
+
+use crate::record::usage::ModelCall;
+use crate::runtime::agent::AgentLoop;
+use crate::runtime::metering::{self, UsageMetadata};
+use crate::runtime::render::{IncrementMessage, render_shared_increment};
+use crate::runtime::wire::{self, OpenError};
+use std::cell::RefCell;
+use wasm_bindgen::prelude::{JsValue, wasm_bindgen};
+
+/// One agent: its private history and the turn it is in.
+#[wasm_bindgen]
+#[derive(Debug)]
+pub struct AgentHandle {
+    agent: RefCell<AgentLoop>,
+    restored: String,
+}
+
+#[wasm_bindgen]
+impl AgentHandle {
+    /// Opens an agent from the JSON of its options and of its checkpoint. Throws the text of what is
+    /// wrong, behind `config ` or `checkpoint `.
+    #[wasm_bindgen(constructor)]
+    pub fn new(options: &str, checkpoint: Option<String>) -> Result<AgentHandle, JsValue> {
+        let opened = wire::open(options, checkpoint.as_deref()).map_err(|error| {
+            let kind = match error {
+                OpenError::Config(_) => "config",
+                OpenError::Checkpoint(_) => "checkpoint",
+            };
+            JsValue::from_str(&format!("{kind} {error}"))
+        })?;
+        Ok(AgentHandle { agent: RefCell::new(opened.agent), restored: opened.restored })
+    }
+
+    /// JSON `{history, changed}`: what the checkpoint restored.
+    #[must_use]
+    pub fn restored(&self) -> String {
+        self.restored.clone()
+    }
+
+    /// Whether the next turn announces the purpose.
+    #[wasm_bindgen(js_name = firstTurn)]
+    #[must_use]
+    pub fn first_turn(&self) -> bool {
+        self.agent.borrow().first_turn()
+    }
+
+    /// Takes one input; the effects as a JSON array.
+    pub fn handle(&self, input: &str) -> Result<String, JsValue> {
+        wire::handle(&mut self.agent.borrow_mut(), input).map_err(|error| JsValue::from_str(&error.to_string()))
+    }
+
+    /// JSON `{version, data, append}`: the checkpoint of what has settled since the last one.
+    #[wasm_bindgen(js_name = takeCheckpoint)]
+    #[must_use]
+    pub fn take_checkpoint(&self) -> String {
+        wire::checkpoint_json(&self.agent.borrow_mut().take_checkpoint())
+    }
+}
+
+/// Renders a shared increment; `messages` alternates participant ids and contents.
+#[wasm_bindgen(js_name = renderIncrement)]
+#[must_use]
+pub fn render_increment(purpose: Option<String>, messages: Vec<String>, first_turn: bool) -> String {
+    let pairs = messages.chunks_exact(2).filter_map(|pair| match pair {
+        [participant_id, content] => Some(IncrementMessage { participant_id, content }),
+        _ => None,
+    });
+    render_shared_increment(purpose.as_deref(), &pairs.collect::<Vec<_>>(), first_turn)
+}
+
+/// The report of a call as JSON. `outcome` is `completed`, `cache-hit`, `cancelled` or `failed`;
+/// `call` is the JSON of the call, `metadata` that of the reply's usage members.
+#[wasm_bindgen(js_name = callReport)]
+pub fn call_report(outcome: &str, call: &str, metadata: &str) -> Result<String, JsValue> {
+    let failed = |error: serde_json::Error| JsValue::from_str(&error.to_string());
+    let call: ModelCall = serde_json::from_str(call).map_err(failed)?;
+    let metadata: UsageMetadata = serde_json::from_str(metadata).map_err(failed)?;
+    let report = match outcome {
+        "completed" => metering::completed(&call, &metadata),
+        "cache-hit" => metering::cache_hit(&call, &metadata),
+        other => metering::without_reply(&call, other == "cancelled"),
+    };
+    serde_json::to_string(&report).map_err(failed)
+}
