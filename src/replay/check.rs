@@ -49,10 +49,11 @@ pub(super) fn check(rule: &Rule, node: &Node<'_>, place: &Place<'_>, issues: &mu
             }
             _ => expect(false, "an array", node, place, issues),
         },
-        Rule::Map(rule) => match object(node, place, issues) {
-            Some(members) => members.iter().for_each(|(key, value)| check(rule, value, &place.key(key), issues)),
-            None => {}
-        },
+        Rule::Map(rule) => {
+            if let Some(members) = object(node, place, issues) {
+                members.iter().for_each(|(key, value)| check(rule, value, &place.key(key), issues));
+            }
+        }
         Rule::Closed(fields) => closed(fields, node, place, issues),
         Rule::Variants(variants) => variant(variants, node, place, issues),
         Rule::Task => task(node, place, issues),

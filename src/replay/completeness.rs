@@ -89,10 +89,10 @@ impl Found {
         let tool = node.get("toolCallId").and_then(Node::as_str).map(|id| (execution, id.to_owned()));
         match kind {
             EventKind::ProviderRequest => put(&mut self.requests, &mut self.request_at, key, index),
-            EventKind::ProviderNativeRawPayload => {
-                if node.get("payloadKind").and_then(Node::as_str) != Some("request") {
-                    self.native.insert(key);
-                }
+            EventKind::ProviderNativeRawPayload
+                if node.get("payloadKind").and_then(Node::as_str) != Some("request") =>
+            {
+                self.native.insert(key);
             }
             EventKind::ProviderResponseRaw => {
                 self.raw.insert(key);

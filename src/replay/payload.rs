@@ -104,7 +104,7 @@ pub struct PayloadError {
     /// The rule in words; no content of the log.
     pub message: String,
     /// What else is known.
-    pub metadata: PayloadMetadata,
+    pub metadata: Box<PayloadMetadata>,
     /// What the parser said, where one refused.
     pub cause: Option<String>,
 }
@@ -113,7 +113,7 @@ impl PayloadError {
     /// An error without metadata.
     #[must_use]
     pub fn new(code: PayloadCode, message: impl Into<String>) -> Self {
-        PayloadError { code, message: message.into(), metadata: PayloadMetadata::default(), cause: None }
+        PayloadError { code, message: message.into(), metadata: Box::default(), cause: None }
     }
 }
 
@@ -155,7 +155,7 @@ fn limit(name: &str, value: f64) -> Result<u64, PayloadError> {
 
 /// Whether this is an integer from 0 to the largest that a double holds exactly.
 pub(super) fn is_safe_count(value: f64) -> bool {
-    value >= 0.0 && value <= 9_007_199_254_740_991.0 && value.fract() == 0.0
+    (0.0..=9_007_199_254_740_991.0).contains(&value) && value.fract() == 0.0
 }
 
 /// Where external payloads are read from.

@@ -1,10 +1,7 @@
 //! External payloads: acceptance rows 5 to 7, 30, 37 and 46 to 62, as far as no file system is involved.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
-mod replay;
-
+use super::support::*;
 use agent_roundtable::replay::*;
-use replay::*;
 use serde_json::{Value, json};
 
 /// A log of one tool result that holds this value.

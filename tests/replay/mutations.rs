@@ -1,10 +1,7 @@
 //! No text, however broken, makes the decoder panic, and what it accepts it accepts again.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
-mod replay;
-
+use super::support::*;
 use agent_roundtable::replay::*;
-use replay::*;
 use std::rc::Rc;
 
 /// A small generator (xorshift) so that a failure can be run again.

@@ -1,11 +1,8 @@
 //! The replay provider and what is read off a log beside it: acceptance rows 1 to 8, 17 and 31 to 35, matching,
 //! deltas, usage and exhaustion.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
-mod replay;
-
+use super::support::*;
 use agent_roundtable::replay::*;
-use replay::*;
 use serde_json::{Value, json};
 use std::rc::Rc;
 

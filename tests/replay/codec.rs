@@ -1,10 +1,7 @@
 //! Decoding of session logs: acceptance rows 11 to 27 and the samples.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
-mod replay;
-
+use super::support::*;
 use agent_roundtable::replay::*;
-use replay::*;
 use serde_json::json;
 
 #[test]
