@@ -1,9 +1,10 @@
 //! What a driver needs of its host. Implemented by the wasm bindings over JavaScript ports and by the
 //! simulator over virtual time; the machine and the driver are the same in both.
 
-use crate::conversation::effect::{Emission, Reply, ServiceRefusal, Summary, TurnView};
+use crate::conversation::effect::{Effect, Emission, Reply, ServiceRefusal, Summary, TurnView};
 use crate::conversation::error::{RoundtableError, StoreFailure, Thrown};
-use crate::conversation::input::{CallId, Claim, Decision, Now, ReadBatches, SessionId, SessionTraits, Ticket, Timer};
+use crate::conversation::input::{
+    CallId, Claim, Decision, Input, Now, ReadBatches, SessionId, SessionTraits, Ticket, Timer};
 use crate::record::model::{Checkpoint, Id, Outcome, ParticipantResponse, StopReason};
 use crate::record::usage::{Money, UsageRecord};
 use std::future::Future;
@@ -20,6 +21,15 @@ pub trait Host: 'static {
     fn now(&self) -> Now;
     /// Runs a task on the host's single thread.
     fn spawn(&self, task: Task);
+
+    /// An input is about to reach the machine; for recorders, which can replay it.
+    fn received(&self, now: Now, input: &Input) {
+        let _ = (now, input);
+    }
+    /// What the machine wants done in answer to it, before any of it is.
+    fn decided(&self, now: Now, effects: &[Effect]) {
+        let _ = (now, effects);
+    }
 
     /// Creates the record with batch 1, operation id `create`.
     async fn create(&self, entries: Rc<[String]>, summary: Summary) -> Result<(), StoreFailure>;
