@@ -44,7 +44,12 @@ pub enum Input {
     /// [`super::Effect::Claim`] returned.
     Claimed(Result<Claim, StoreFailure>),
     /// [`super::Effect::Renew`] returned.
-    Renewed(Result<Claim, StoreFailure>),
+    Renewed {
+        /// The fence of the claim it was asked for.
+        fence: u64,
+        /// The renewed claim.
+        result: Result<Claim, StoreFailure>,
+    },
     /// [`super::Effect::Release`] returned; a failed release is forgotten, the claim expires.
     Released,
     /// [`super::Effect::Read`] returned: the batches after the revision asked for, oldest first;

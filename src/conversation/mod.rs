@@ -4,15 +4,25 @@
 //! **After every input, perform every effect, in order.** Results come back as further inputs, at any
 //! later time and in any order.
 
+mod attempts;
+mod calls;
 pub mod config;
 pub mod effect;
+pub mod emission;
 pub mod error;
 pub mod event;
+mod external;
 mod fields;
 pub mod input;
+mod ledger;
+mod machine;
+mod run;
+mod selection;
+mod writer;
 
 pub use config::{Config, LimitsPatch};
 pub use effect::Effect;
 pub use error::{Code, RoundtableError};
 pub use event::Event;
 pub use input::{Input, Now};
+pub use machine::Machine;

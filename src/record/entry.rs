@@ -186,6 +186,8 @@ pub struct TurnSettled {
 pub struct TurnPrepared {
     /// The turn.
     pub turn_id: Id,
+    /// When.
+    pub at: Rc<str>,
     /// The participant's private state; absent where it keeps none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Checkpoint>,

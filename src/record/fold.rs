@@ -219,14 +219,24 @@ impl State {
 
     /// Why a decision could not be carried out by any run, if so.
     pub fn check_selection(&self, selection: &Selection) -> Result<(), Refusal> {
-        self.selected_participants(selection).map(|_| ())
+        let (positions, _) = self.selected_participants(selection)?;
+        let most = self.limits.max_turns_per_run;
+        if positions.len() > MAX_GROUP || positions.len() as u64 > most {
+            return Err(format!(
+                "a group of {} is larger than maxTurnsPerRun ({most}) or {MAX_GROUP}",
+                positions.len()
+            ));
+        }
+        Ok(())
     }
 
     /// The positions of the selected participants, and the reason given for asking.
     pub fn selected_participants(&self, selection: &Selection) -> Result<(Vec<usize>, Rc<str>), Refusal> {
         let find = |id: &Id| self.position(id).ok_or_else(|| format!("there is no participant {id:?}"));
         match selection {
-            Selection::Speak { participant_id } => Ok((vec![find(participant_id)?], "selected".into())),
+            Selection::Speak { participant_id } => {
+                Ok((vec![find(participant_id)?], "It is your turn to speak.".into()))
+            }
             Selection::Wait { participant_id, reason } => {
                 let position = find(participant_id)?;
                 if self.is_agent(position) {
@@ -238,13 +248,6 @@ impl State {
                 let positions = participant_ids.iter().map(find).collect::<Result<Vec<_>, _>>()?;
                 if positions.is_empty() {
                     return refuse("a parallel group names at least one participant");
-                }
-                if positions.len() > MAX_GROUP || positions.len() as u64 > self.limits.max_turns_per_run {
-                    return Err(format!(
-                        "a group of {} is larger than maxTurnsPerRun ({}) or {MAX_GROUP}",
-                        positions.len(),
-                        self.limits.max_turns_per_run
-                    ));
                 }
                 if let Some(id) = participant_ids.iter().zip(&positions).find(|(_, p)| !self.is_agent(**p)) {
                     return Err(format!("a parallel group takes agents, {:?} is external", id.0));
@@ -271,6 +274,7 @@ impl Turn {
             outcome: None,
             asks: Vec::new(),
             replies: Vec::new(),
+            failure: None,
             evidence: None,
         }
     }

@@ -103,6 +103,13 @@ fn cache_hit(state: &mut State, entry: &UsageReported, revision: u64) -> Result<
 }
 
 impl State {
+    /// The record that an attempt's call would have, before any report.
+    #[must_use]
+    pub fn reserve(&self, call: &Id, attempt: &Id, provider: &Id, model: &Id) -> Option<UsageRecord> {
+        let payer = self.ledger.attempts.get(attempt)?;
+        Some(self.record(call, attempt, payer, provider, model, self.revision))
+    }
+
     fn record(
         &self,
         call_id: &Id,

@@ -119,7 +119,9 @@ pub fn check_version(state: &State, participant: usize, checkpoint: &Checkpoint)
 
 pub(super) fn failed(state: &mut State, entry: &TurnFailed) -> Result<(), Refusal> {
     state.active_run()?;
-    find_in(state, &entry.turn_id, &[Phase::Running, Phase::Settled])?.phase = Phase::Failed;
+    let turn = find_in(state, &entry.turn_id, &[Phase::Running, Phase::Settled])?;
+    turn.phase = Phase::Failed;
+    turn.failure = Some(entry.message.clone());
     Ok(())
 }
 
@@ -132,7 +134,7 @@ pub(super) fn stopped(state: &mut State, entry: &TurnStopped) -> Result<(), Refu
 
 pub(super) fn unsettled(state: &mut State, entry: &TurnUnsettled) -> Result<(), Refusal> {
     state.active_run()?;
-    find_in(state, &entry.turn_id, &[Phase::Running])?.phase = Phase::Unsettled;
+    find_in(state, &entry.turn_id, &[Phase::Running, Phase::Settled])?.phase = Phase::Unsettled;
     Ok(())
 }
 

@@ -112,6 +112,8 @@ pub struct Turn {
     pub asks: Vec<Ask>,
     /// Replies to earlier waits, to be published before its own message.
     pub replies: Vec<Reply>,
+    /// Why it failed.
+    pub failure: Option<Rc<str>>,
     /// What an unsettled attempt returned or threw after all.
     pub evidence: Option<Result<Outcome, Rc<str>>>,
 }

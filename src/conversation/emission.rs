@@ -1,0 +1,126 @@
+//! What observers are told of an entry.
+
+use super::error::{Code, RoundtableError};
+use super::event::{Event, EventKind, RunEnd};
+use super::input::Batch;
+use crate::record::codec::decode;
+use crate::record::entry::Entry;
+use crate::record::model::{Id, Request, RunOutcome};
+use crate::record::state::{Ask, Phase, State};
+use std::rc::Rc;
+
+/// The events of a whole journal's batches, oldest first from batch 1, that came after a revision.
+/// `invalid-record` names the entry that does not fold.
+pub fn events_after(batches: &[Batch], after: u64) -> Result<Vec<Event>, RoundtableError> {
+    let mut events = Vec::new();
+    let mut state: Option<State> = None;
+    let mut index = 0_u64;
+    for batch in batches {
+        for line in &batch.entries {
+            let refused = |reason: String| {
+                RoundtableError::new(Code::InvalidRecord, format!("entry {index} does not fold: {reason}"))
+            };
+            let entry = decode(line).map_err(refused)?;
+            match (&mut state, &entry) {
+                (None, Entry::Created(created)) => state = Some(State::create(created.clone()).map_err(refused)?),
+                (None, _) => return Err(refused("the first entry creates the conversation".to_owned())),
+                (Some(state), entry) => {
+                    let messages = state.messages.len();
+                    state.apply(entry, batch.revision).map_err(refused)?;
+                    if batch.revision > after {
+                        events_of(entry, state, messages, &mut events);
+                    }
+                }
+            }
+            index += 1;
+        }
+    }
+    Ok(events)
+}
+
+/// Adds the events of an entry, given the state after it and how many messages there were before.
+pub(super) fn events_of(entry: &Entry, state: &State, messages_before: usize, events: &mut Vec<Event>) {
+    let mut tell = |at: &Rc<str>, kind: EventKind| {
+        events.push(Event {
+            conversation_id: state.created.conversation_id.clone(),
+            run_id: state.last_run.clone(),
+            at: at.clone(),
+            revision: state.revision,
+            kind,
+        });
+    };
+    let published = |group_id: &Id| EventKind::Published {
+        group_id: group_id.clone(),
+        messages: state.messages.get(messages_before..).unwrap_or_default().to_vec(),
+    };
+    match entry {
+        Entry::Created(_) | Entry::Selecting(_) | Entry::TurnSettled(_) | Entry::TurnFailed(_) => {}
+        Entry::TurnUnsettled(_) | Entry::LateResult(_) => {}
+        Entry::RunStarted(e) => tell(&e.at, EventKind::RunStarted),
+        Entry::Selected(e) => tell(&e.at, EventKind::Selected { selection: e.selection.clone() }),
+        Entry::GroupStarted(e) => {
+            let Some(group) = &state.group else { return };
+            let participants = group.turns.iter().filter_map(|t| state.participant_id(t.participant).cloned());
+            tell(
+                &e.at,
+                EventKind::GroupStarted {
+                    group_id: group.id.clone(),
+                    participant_ids: participants.collect(),
+                    base_revision: group.base_revision,
+                },
+            );
+            if group.external {
+                tell(&e.at, EventKind::Requested { requests: open_requests(state) });
+            }
+        }
+        Entry::TurnStarted(e) => {
+            let Some(participant_id) = participant_of(state, &e.turn_id) else { return };
+            let (turn_id, attempt_id) = (e.turn_id.clone(), e.attempt_id.clone());
+            tell(&e.at, EventKind::TurnStarted { turn_id, attempt_id, participant_id });
+        }
+        Entry::TurnStopped(e) => {
+            let attempt = state.turn(&e.turn_id).and_then(|t| t.attempt.clone());
+            let (Some(participant_id), Some(attempt_id)) = (participant_of(state, &e.turn_id), attempt) else { return };
+            let turn_id = e.turn_id.clone();
+            tell(&e.at, EventKind::TurnStopped { turn_id, attempt_id, participant_id, reason: e.reason });
+        }
+        Entry::TurnPrepared(e) => {
+            let (Some(group), Some(turn)) = (&state.group, state.turn(&e.turn_id)) else { return };
+            if turn.phase == Phase::Parked {
+                let requests = turn.open_asks().map(|ask| ask.request.clone()).collect();
+                return tell(&e.at, EventKind::Requested { requests });
+            }
+            let Some(participant_id) = participant_of(state, &e.turn_id) else { return };
+            let (group_id, turn_id) = (group.id.clone(), e.turn_id.clone());
+            tell(&e.at, EventKind::Prepared { group_id, turn_id, participant_id });
+        }
+        Entry::GroupCommitted(e) => tell(&e.at, published(&e.group_id)),
+        Entry::InputAccepted(e) => tell(&e.at, published(&e.group_id)),
+        Entry::Answered(e) => tell(&e.at, EventKind::Answered { request_id: e.request_id.clone() }),
+        Entry::Withdrawn(e) => tell(&e.at, EventKind::Answered { request_id: e.request_id.clone() }),
+        Entry::CallAdmitted(e) => usage(state, &e.call_id, &e.at, tell),
+        Entry::UsageReported(e) => usage(state, &e.call_id, &e.at, tell),
+        Entry::RunEnded(e) => {
+            let waiting = e.outcome == RunOutcome::Waiting;
+            let requests = waiting.then(|| open_requests(state));
+            let result = RunEnd { revision: state.revision, outcome: e.outcome.clone(), requests };
+            tell(&e.at, EventKind::RunEnded { result });
+        }
+    }
+}
+
+/// A ledger change is told while its run lasts; a late report is saved in silence.
+fn usage(state: &State, call_id: &Id, at: &Rc<str>, mut tell: impl FnMut(&Rc<str>, EventKind)) {
+    let Some(record) = state.ledger.records.get(call_id) else { return };
+    if state.run.as_ref().is_some_and(|run| run.id == record.run_id) {
+        tell(at, EventKind::Usage { record: record.clone() });
+    }
+}
+
+fn open_requests(state: &State) -> Vec<Request> {
+    state.open_requests().map(|ask: &Ask| ask.request.clone()).collect()
+}
+
+fn participant_of(state: &State, turn_id: &Id) -> Option<Id> {
+    state.participant_id(state.turn(turn_id)?.participant).cloned()
+}

@@ -1,0 +1,176 @@
+//! The machine itself: what it holds, and which part of it takes which input.
+
+use super::attempts::{Attempt, Session};
+use super::calls::Calls;
+use super::config::Config;
+use super::effect::Effect;
+use super::error::{Code, RoundtableError};
+use super::input::{Input, Now, SessionId, Ticket, Timer};
+use super::ledger::PendingReport;
+use super::run::RunControl;
+use super::selection::Asking;
+use super::writer::{Gate, Writer};
+use crate::record::ids::IdSource;
+use crate::record::model::Id;
+use crate::record::state::State;
+use crate::value::instant::format_iso;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+/// The scheduler of one conversation on one handle.
+///
+/// `handle_input` takes what happened; `poll_effect` gives what to do about it, and must be drained
+/// after every input. `durable` is what the store has acknowledged, and all that may be shown.
+#[derive(Debug)]
+pub struct Machine {
+    pub(super) config: Config,
+    pub(super) owner: Id,
+    pub(super) ids: IdSource,
+    pub(super) now: Now,
+    /// What the store has acknowledged.
+    pub(super) durable: State,
+    /// `durable` and everything on its way to the store.
+    pub(super) head: State,
+    /// Entries were dropped: `head` must be made anew from `durable`.
+    pub(super) head_is_stale: bool,
+    pub(super) writer: Writer,
+    pub(super) calls: Calls,
+    pub(super) run: Option<RunControl>,
+    pub(super) asking: Option<Asking>,
+    pub(super) attempts: BTreeMap<Id, Attempt>,
+    /// Live sessions by participant.
+    pub(super) sessions: BTreeMap<usize, Session>,
+    pub(super) next_session: SessionId,
+    pub(super) reports: BTreeMap<Ticket, PendingReport>,
+    /// Durable steps that wait until the observers know of them.
+    pub(super) held: VecDeque<(u64, Gate)>,
+    pub(super) emitted: u64,
+    pub(super) delivered: u64,
+    pub(super) timers: BTreeMap<Timer, f64>,
+    effects: VecDeque<Effect>,
+}
+
+/// The longest delay a host's timer takes; longer waits are armed again.
+const MAX_TIMER_MS: f64 = 2_147_483_647.0;
+
+impl Machine {
+    /// A handle that has stored nothing yet. `owner` tells this handle from every other.
+    pub fn new(config: Config, owner: Id) -> Result<Machine, RoundtableError> {
+        let mut durable = State::create(Rc::new(config.created("".into())))
+            .map_err(|reason| RoundtableError::new(Code::InvalidConfig, reason))?;
+        durable.revision = 0;
+        durable.entries = 0;
+        Ok(Machine {
+            ids: IdSource::new(&config.seed),
+            config,
+            owner,
+            now: Now::default(),
+            head: durable.clone(),
+            durable,
+            head_is_stale: false,
+            writer: Writer::default(),
+            calls: Calls::default(),
+            run: None,
+            asking: None,
+            attempts: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            next_session: 0,
+            reports: BTreeMap::new(),
+            held: VecDeque::new(),
+            emitted: 0,
+            delivered: 0,
+            timers: BTreeMap::new(),
+            effects: VecDeque::new(),
+        })
+    }
+
+    /// What the store has acknowledged; revision 0 before the record exists.
+    #[must_use]
+    pub fn durable(&self) -> &State {
+        &self.durable
+    }
+
+    /// The checked options.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Takes one input. Drain [`Machine::poll_effect`] before the next.
+    pub fn handle_input(&mut self, now: Now, input: Input) {
+        self.now = now;
+        self.check_trust();
+        match input {
+            Input::Called { call, request } => self.called(call, request),
+            Input::Aborted { call } => self.aborted(call),
+            Input::RecordCreated(result) => self.record_created(result),
+            Input::Claimed(result) => self.claimed(result),
+            Input::Renewed { fence, result } => self.renewed(fence, result),
+            Input::Released => self.released(),
+            Input::BatchesRead(result) => self.batches_read(result),
+            Input::Appended(result) => self.appended(result),
+            Input::SelectorReturned { attempt, result } => self.selector_returned(&attempt, result),
+            Input::SessionOpened { session, result } => self.session_opened(session, result),
+            Input::TurnReturned { attempt, result } => self.turn_returned(&attempt, result),
+            Input::CheckpointReturned { attempt, result } => self.checkpoint_returned(&attempt, result),
+            Input::SessionReleased { session, result } => self.session_released(session, result),
+            Input::AdmissionAsked { ticket, attempt, call } => self.admission_asked(ticket, attempt, call),
+            Input::UsageReported { ticket, attempt, report } => self.usage_reported(ticket, attempt, report),
+            Input::Priced { ticket, cost } => self.priced(ticket, cost),
+            Input::Delivered { emission } => {
+                self.delivered = self.delivered.max(emission);
+                self.release_held();
+            }
+            Input::TimerFired { timer } => self.timer_fired(timer),
+        }
+        self.advance();
+        self.flush();
+        self.settle_calls();
+    }
+
+    /// The next thing to do.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    pub(super) fn effect(&mut self, effect: Effect) {
+        self.effects.push_back(effect);
+    }
+
+    /// The time of this input, for the record.
+    pub(super) fn at(&self) -> Rc<str> {
+        format_iso(self.now.wall).unwrap_or_default().into()
+    }
+
+    /// A new id; the counter moves on when an entry brings it.
+    pub(super) fn new_id(&self, kind: &str, offset: u64) -> Id {
+        let fence = self.calls.claim.as_ref().map_or(0, |held| held.claim.fence);
+        self.ids.derive(kind, fence, self.head.issued + offset)
+    }
+
+    /// Sets a timer for a moment of the monotonic clock.
+    pub(super) fn arm(&mut self, timer: Timer, deadline: f64) {
+        self.timers.insert(timer, deadline);
+        let delay_ms = (deadline - self.now.mono).clamp(0.0, MAX_TIMER_MS);
+        self.effect(Effect::StartTimer { timer, delay_ms });
+    }
+
+    pub(super) fn disarm(&mut self, timer: Timer) {
+        if self.timers.remove(&timer).is_some() {
+            self.effect(Effect::StopTimer { timer });
+        }
+    }
+
+    fn timer_fired(&mut self, timer: Timer) {
+        let Some(deadline) = self.timers.remove(&timer) else { return };
+        if self.now.mono < deadline {
+            return self.arm(timer, deadline);
+        }
+        match timer {
+            Timer::Lease => self.lease_due(),
+            Timer::RunTimeout => self.time_is_up(),
+            Timer::Settle => self.give_up_unsettled(),
+            Timer::Retry => self.retry(),
+        }
+    }
+}

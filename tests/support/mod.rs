@@ -1,0 +1,151 @@
+//! A host that answers every effect at once: for scenarios in which timing plays no part.
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use agent_roundtable::conversation::effect::{Reply, ServiceRefusal};
+use agent_roundtable::conversation::error::{StoreFailure, Thrown};
+use agent_roundtable::conversation::input::{
+    Batch, CallId, Claim, Decision, Now, ReadBatches, Request, SessionTraits, Ticket,
+};
+use agent_roundtable::conversation::{Code, Config, Effect, Event, Input, Machine, RoundtableError};
+use agent_roundtable::record::model::{Checkpoint, Outcome, Selection};
+use agent_roundtable::value::Json;
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+
+pub type Turn = Box<dyn FnMut(&Rc<agent_roundtable::conversation::effect::TurnView>) -> Result<Outcome, Thrown>>;
+
+pub struct Instant {
+    pub machine: Machine,
+    pub now: Now,
+    pub batches: Vec<Batch>,
+    pub fence: u64,
+    pub appends: usize,
+    pub events: Vec<Event>,
+    pub replies: HashMap<CallId, Result<Reply, RoundtableError>>,
+    pub answers: HashMap<Ticket, Result<(), ServiceRefusal>>,
+    pub turn: Turn,
+    pub traits: SessionTraits,
+    pub decisions: VecDeque<Selection>,
+    next_call: CallId,
+}
+
+pub fn config(extra: &str) -> Config {
+    let text = format!(
+        r#"{{"conversationId":"c","seed":"s","participants":[
+            {{"kind":"agent","id":"ana","runtime":{{"id":"r","version":"1"}},"supportsContinuation":true,"checkpointVersions":["v"]}},
+            {{"kind":"agent","id":"bo","runtime":{{"id":"r","version":"1"}},"supportsContinuation":true,"checkpointVersions":["v"]}},
+            {{"kind":"external","id":"pia"}}],"limits":{{"maxTurnsPerRun":4}}{extra}}}"#
+    );
+    Config::read(&Json::parse(&text).unwrap()).unwrap()
+}
+
+pub fn speak(content: &str) -> Result<Outcome, Thrown> {
+    Ok(Outcome::Speak { content: content.into() })
+}
+
+impl Instant {
+    pub fn new(config: Config, turn: Turn) -> Instant {
+        Instant {
+            machine: Machine::new(config, "owner".into()).unwrap(),
+            now: Now { wall: 1.8e12, mono: 0.0 },
+            batches: Vec::new(),
+            fence: 0,
+            appends: 0,
+            events: Vec::new(),
+            replies: HashMap::new(),
+            answers: HashMap::new(),
+            turn,
+            traits: SessionTraits { can_resume: true, can_checkpoint: false },
+            decisions: VecDeque::new(),
+            next_call: 0,
+        }
+    }
+
+    pub fn call(&mut self, request: Request) -> Result<Reply, RoundtableError> {
+        self.next_call += 1;
+        let call = self.next_call;
+        self.input(Input::Called { call, request });
+        self.replies.remove(&call).expect("every call is replied to")
+    }
+
+    pub fn run(&mut self) -> Reply {
+        self.call(Request::Run { limits: None }).unwrap()
+    }
+
+    pub fn transcript(&self) -> Vec<(String, String)> {
+        let messages = self.machine.durable().messages.iter();
+        messages.map(|m| (m.participant_id.to_string(), m.content.to_string())).collect()
+    }
+
+    pub fn input(&mut self, input: Input) {
+        let mut inbox = VecDeque::from([input]);
+        while let Some(input) = inbox.pop_front() {
+            self.machine.handle_input(self.now, input);
+            while let Some(effect) = self.machine.poll_effect() {
+                inbox.extend(self.perform(effect));
+            }
+        }
+    }
+
+    fn perform(&mut self, effect: Effect) -> Option<Input> {
+        match effect {
+            Effect::Create { entries, .. } => {
+                if !self.batches.is_empty() {
+                    let failure = StoreFailure { code: Some(Code::Conflict), message: "exists".into(), value: None };
+                    return Some(Input::RecordCreated(Err(failure)));
+                }
+                self.batches.push(Batch { revision: 1, operation_id: "create".into(), entries: entries.to_vec() });
+                Some(Input::RecordCreated(Ok(())))
+            }
+            Effect::Claim { owner_id, .. } => {
+                self.fence += 1;
+                let conversation_id = "c".into();
+                Some(Input::Claimed(Ok(Claim { conversation_id, owner_id, fence: self.fence, expires_at: 0.0 })))
+            }
+            Effect::Renew { claim, .. } => Some(Input::Renewed { fence: claim.fence, result: Ok(claim) }),
+            Effect::Release { .. } => Some(Input::Released),
+            Effect::Read { after } => {
+                let batches = self.batches.iter().skip(after as usize).cloned().collect();
+                Some(Input::BatchesRead(Ok(Some(ReadBatches { revision: self.batches.len() as u64, batches }))))
+            }
+            Effect::Append { expected_revision, operation_id, entries, .. } => {
+                assert_eq!(expected_revision, self.batches.len() as u64);
+                self.appends += 1;
+                let revision = expected_revision + 1;
+                self.batches.push(Batch { revision, operation_id, entries: entries.to_vec() });
+                Some(Input::Appended(Ok(revision)))
+            }
+            Effect::Select { attempt, .. } => {
+                let selection = self.decisions.pop_front().unwrap_or(Selection::Finish { reason: "done".into() });
+                Some(Input::SelectorReturned { attempt, result: Ok(Decision { selection, checkpoint: None }) })
+            }
+            Effect::OpenSession { session, .. } => Some(Input::SessionOpened { session, result: Ok(self.traits) }),
+            Effect::RunTurn { turn, .. } | Effect::ResumeTurn { turn, .. } => {
+                Some(Input::TurnReturned { attempt: turn.attempt_id.clone(), result: (self.turn)(&turn) })
+            }
+            Effect::TakeCheckpoint { attempt, .. } => {
+                let data = agent_roundtable::value::CanonicalJson::of(&Json::Null);
+                let result = Ok(Checkpoint { version: "v".into(), data, append: None });
+                Some(Input::CheckpointReturned { attempt, result })
+            }
+            Effect::ReleaseSession { session } => Some(Input::SessionReleased { session, result: Ok(()) }),
+            Effect::Price { ticket, .. } => Some(Input::Priced { ticket, cost: None }),
+            Effect::Emit(emission) => {
+                self.events.extend(emission.events);
+                Some(Input::Delivered { emission: emission.emission })
+            }
+            Effect::Reply { call, result } => {
+                self.replies.insert(call, result);
+                None
+            }
+            Effect::Answer { ticket, result } => {
+                self.answers.insert(ticket, result);
+                None
+            }
+            Effect::Abort { .. }
+            | Effect::CloseAttempt { .. }
+            | Effect::StartTimer { .. }
+            | Effect::StopTimer { .. } => None,
+        }
+    }
+}
