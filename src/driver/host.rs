@@ -4,7 +4,8 @@
 use crate::conversation::effect::{Effect, Emission, Reply, ServiceRefusal, Summary, TurnView};
 use crate::conversation::error::{RoundtableError, StoreFailure, Thrown};
 use crate::conversation::input::{
-    CallId, Claim, Decision, Input, Now, ReadBatches, SessionId, SessionTraits, Ticket, Timer};
+    CallId, Claim, Decision, Input, Now, ReadBatches, SessionId, SessionTraits, Ticket, Timer,
+};
 use crate::record::model::{Checkpoint, Id, Outcome, ParticipantResponse, StopReason};
 use crate::record::usage::{Money, UsageRecord};
 use std::future::Future;
