@@ -4,8 +4,11 @@ import { hasModule, provideModule } from './engine.js';
 
 export * from './api.js';
 
-/** Where the wasm comes from: an address, a response, its bytes, or a compiled module. */
-export type EngineSource = string | URL | Request | Response | BufferSource | WebAssembly.Module;
+/**
+ * Where the wasm comes from: an address, a response, its bytes, or a compiled module. (The module is in
+ * an object because TypeScript's `WebAssembly.Module` has no members, so that every value would fit.)
+ */
+export type EngineSource = string | URL | Request | Response | BufferSource | { readonly module: WebAssembly.Module };
 
 let pending: Promise<void> | undefined;
 
@@ -29,7 +32,7 @@ async function load(given: EngineSource | Promise<EngineSource> | undefined): Pr
 }
 
 async function compile(source: EngineSource): Promise<WebAssembly.Module> {
-  if (source instanceof WebAssembly.Module) return source;
+  if (typeof source === 'object' && 'module' in source) return source.module;
   if (source instanceof ArrayBuffer || ArrayBuffer.isView(source)) return WebAssembly.compile(source);
   const response = source instanceof Response ? source : await fetch(source);
   if (!response.ok) throw new TypeError(`${response.url} answered ${response.status}`);

@@ -58,8 +58,17 @@ pub fn build(root: &Path) -> Result<()> {
 fn compile(root: &Path, mut cargo: std::process::Command) -> Result<PathBuf> {
     let target = root.join("target");
     cargo.args(["build", "--quiet", "--locked", "--release", "--lib", "--target", "wasm32-unknown-unknown"]);
-    shell::run(cargo.arg("--target-dir").arg(&target))?;
+    shell::run(cargo.arg("--target-dir").arg(&target).env(FLAGS, path_flags(root)))?;
     Ok(target.join("wasm32-unknown-unknown/release/agent_roundtable.wasm"))
+}
+
+const FLAGS: &str = "CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS";
+
+/// Panic messages name source files: without the folders of the machine they were built on.
+fn path_flags(root: &Path) -> String {
+    let home = std::env::var("HOME").unwrap_or_default();
+    let registry = std::env::var("CARGO_HOME").unwrap_or_else(|_| format!("{home}/.cargo")) + "/registry/src";
+    format!("--remap-path-prefix={registry}=crates --remap-path-prefix={}=.", root.display())
 }
 
 /// One run of wasm-bindgen serves every host: the entries only differ in how they come by the module.

@@ -1,0 +1,53 @@
+// The declarations, as other projects' compilers see them, and publint on the tarball.
+import assert from 'node:assert/strict';
+import { readFile, symlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { consumer, rootTools, run, tarball, tools, write } from './support/consumer.mjs';
+
+const compilers = {
+  'TypeScript 7': join(rootTools, 'typescript/bin/tsc'),
+  'TypeScript 5': join(tools, 'typescript5/bin/tsc'),
+};
+const modes = {
+  nodenext: { module: 'nodenext', lib: ['es2022'], types: ['node'] },
+  bundler: { module: 'esnext', moduleResolution: 'bundler', lib: ['es2022', 'dom'], types: [] },
+};
+
+let project;
+before(async () => {
+  const types = await readFile(new URL('./types.ts', import.meta.url), 'utf8');
+  const web = await readFile(new URL('./types-web.ts', import.meta.url), 'utf8');
+  project = await consumer({ 'main.ts': types, 'web.ts': web });
+  await symlink(join(rootTools, '@types'), join(project.folder, 'node_modules/@types'));
+  await symlink(join(rootTools, 'undici-types'), join(project.folder, 'node_modules/undici-types'));
+  for (const [mode, options] of Object.entries(modes)) {
+    const compilerOptions = {
+      ...options,
+      target: 'es2022',
+      strict: true,
+      exactOptionalPropertyTypes: true,
+      noEmit: true,
+    };
+    const files = mode === 'bundler' ? ['main.ts', 'web.ts'] : ['main.ts'];
+    await write(project.folder, { [`tsconfig.${mode}.json`]: JSON.stringify({ compilerOptions, files }) });
+  }
+});
+after(() => project.remove());
+
+for (const [label, compiler] of Object.entries(compilers)) {
+  for (const mode of Object.keys(modes)) {
+    test(`${label}, ${mode}`, async () => {
+      await run(process.execPath, [compiler, '--project', `tsconfig.${mode}.json`], project.folder);
+    });
+  }
+}
+
+test('publint finds nothing', async () => {
+  const { publint } = await import(pathToFileURL(join(tools, 'publint/src/index-node.js')));
+  const bytes = await readFile(tarball);
+  const buffer = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength);
+  const { messages } = await publint({ pack: { tarball: buffer }, level: 'warning', strict: true });
+  assert.deepEqual(messages, []);
+});
