@@ -104,10 +104,11 @@ impl Machine {
         if stop.is_none() && group.turns.iter().all(|t| t.phase == Phase::Prepared) {
             return self.commit_group();
         }
-        if stop.is_none() && limited.is_none() {
-            if let Some(turn_id) = self.next_to_dispatch() {
-                return self.dispatch(&turn_id);
-            }
+        if stop.is_none()
+            && limited.is_none()
+            && let Some(turn_id) = self.next_to_dispatch()
+        {
+            return self.dispatch(&turn_id);
         }
         !self.work_in_flight() && self.end_short()
     }

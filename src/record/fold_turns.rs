@@ -68,7 +68,7 @@ pub fn check_wait(state: &State, participant: usize, requests: &[ParticipantRequ
         }
         match (request.kind, &request.participant_id, &request.data) {
             (RequestKind::Input, Some(person), None) => {
-                if !state.position(person).is_some_and(|p| !state.is_agent(p)) {
+                if state.position(person).is_none_or(|p| state.is_agent(p)) {
                     return Err(format!("the input request names {person:?}, which is no external participant"));
                 }
             }

@@ -1,0 +1,252 @@
+//! The journal's text and its fold: one text for each entry, and nothing that could not have happened.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod support;
+
+use agent_roundtable::conversation::effect::Reply;
+use agent_roundtable::conversation::emission::events_after;
+use agent_roundtable::conversation::error::Thrown;
+use agent_roundtable::conversation::input::{Batch, Request};
+use agent_roundtable::conversation::{Code, Input};
+use agent_roundtable::record::codec::{decode, encode};
+use agent_roundtable::record::entry::Entry;
+use agent_roundtable::record::model::{InputResponse, Outcome, ParticipantRequest, RequestKind, Response, Selection};
+use agent_roundtable::record::state::State;
+use agent_roundtable::record::usage::{CallOutcome, ModelCall, Provenance, Tokens, UsageReport};
+use proptest::prelude::*;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use support::{Instant, config, speak};
+
+/// A journal with a group, a wait, an answer, unprompted input, a withdrawal and a failure.
+fn journal() -> Vec<Batch> {
+    let mut turns = 0;
+    let mut host = Instant::new(
+        config(r#","purpose":"agree","selector":{"reference":{"id":"sel","version":"1"}}"#),
+        Box::new(move |_| {
+            turns += 1;
+            let ask = |id: &str, kind, person: Option<&str>| ParticipantRequest {
+                id: id.into(),
+                reason: "why".into(),
+                kind,
+                participant_id: person.map(Into::into),
+                data: person
+                    .is_none()
+                    .then(|| agent_roundtable::value::CanonicalJson::parse("{\"a\":[1,null]}").unwrap()),
+            };
+            match turns {
+                1 | 2 => speak("hello"),
+                3 => Ok(Outcome::Wait {
+                    requests: vec![ask("q1", RequestKind::Input, Some("pia")), ask("q2", RequestKind::Approval, None)],
+                }),
+                4 => Ok(Outcome::Yield),
+                5 => Err(Thrown { message: "broke".into(), value: None, is_abort: false, is_refused_admission: false }),
+                _ => speak("more"),
+            }
+        }),
+    );
+    host.traits.can_checkpoint = true;
+    let speak_of = |who: &str| Selection::Speak { participant_id: who.into() };
+    host.decisions.extend([
+        Selection::Parallel { participant_ids: ["ana".into(), "bo".into()].into() },
+        speak_of("ana"),
+        Selection::Wait { participant_id: "pia".into(), reason: "your view".into() },
+    ]);
+    let Reply::Ran { revision, .. } = host.run() else { panic!() };
+    let resume = |host: &mut Instant, request: &str, response| {
+        let (request_id, response_id) = (request.into(), format!("a-{request}").into());
+        host.call(Request::Resume { request_id, response_id, expected_revision: revision, response, by: None })
+            .unwrap();
+    };
+    resume(&mut host, "q1", Response::Input(InputResponse::Said { content: "yes\u{2028}".into() }));
+    resume(&mut host, "q2", Response::Approval { approved: true, reason: Some("fine".into()) });
+    let Reply::Ran { requests, revision, .. } = host.run() else { panic!() };
+    let request_id = requests[0].id.clone();
+    let (by, reason) = ("desk".into(), "away".into());
+    host.call(Request::Withdraw { request_id, expected_revision: revision, by, reason }).unwrap();
+    host.call(Request::SubmitInput {
+        participant_id: "pia".into(),
+        input_id: "i".into(),
+        expected_revision: host.machine.durable().revision,
+        content: "by the way".into(),
+        reply_to: None,
+        by: None,
+    })
+    .unwrap();
+    host.decisions.push_back(speak_of("bo"));
+    host.run();
+    host.batches
+}
+
+fn fold(batches: &[Batch]) -> Result<State, String> {
+    let mut state: Option<State> = None;
+    for batch in batches {
+        for line in &batch.entries {
+            match (&mut state, decode(line)?) {
+                (None, Entry::Created(created)) => state = Some(State::create(created)?),
+                (None, _) => return Err("the first entry creates".to_owned()),
+                (Some(state), entry) => state.apply(&entry, batch.revision)?,
+            }
+        }
+    }
+    state.ok_or_else(|| "empty".to_owned())
+}
+
+#[test]
+fn c43_two_folds_of_the_same_bytes_are_equal() {
+    let batches = journal();
+    assert_eq!(fold(&batches).unwrap(), fold(&batches).unwrap());
+}
+
+#[test]
+fn c43_every_line_is_the_one_text_of_its_entry() {
+    for line in journal().iter().flat_map(|b| &b.entries) {
+        assert_eq!(encode(&decode(line).unwrap()).unwrap(), *line);
+        assert!(decode(&format!(" {line}")).is_err());
+        assert!(decode(&line.replace("/1\":", "/2\":")).is_err());
+        assert!(decode(&line.replacen(':', ": ", 1)).is_err());
+    }
+}
+
+/// Every way to remove, repeat, retype or add one member of an object, anywhere in a value, with the
+/// name of the member.
+fn mutations(value: &Value) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let Value::Object(members) = value else { return found };
+    for (key, member) in members {
+        let mut add = |text: String| found.push((key.clone(), text));
+        let mut without = members.clone();
+        without.remove(key);
+        add(Value::Object(without).to_string());
+        for other in [Value::Null, Value::from(7.5), Value::from("7"), Value::Bool(true), Value::Array(vec![])] {
+            if std::mem::discriminant(&other) != std::mem::discriminant(member) {
+                let mut retyped = members.clone();
+                retyped.insert(key.clone(), other);
+                add(Value::Object(retyped).to_string());
+            }
+        }
+        add(value.to_string().replacen('{', &format!("{{{}:{member},", Value::from(key.as_str())), 1));
+        add(value.to_string().replacen('{', "{\"spare\":1,", 1));
+        for (inner_key, inner) in mutations(member) {
+            let mut deeper = members.clone();
+            deeper.insert(key.clone(), Value::from("\u{0}here"));
+            found.push((inner_key, Value::Object(deeper).to_string().replace("\"\\u0000here\"", &inner)));
+        }
+    }
+    found
+}
+
+#[test]
+fn c43_a_changed_member_is_refused_or_changes_nothing() {
+    let batches = journal();
+    let original = fold(&batches).unwrap();
+    let (mut refused, mut equal) = (0, 0);
+    for (b, batch) in batches.iter().enumerate() {
+        for (e, line) in batch.entries.iter().enumerate() {
+            for (member, mutated) in mutations(&serde_json::from_str(line).unwrap()) {
+                if mutated == *line {
+                    continue;
+                }
+                let mut changed = batches.clone();
+                changed[b].entries[e] = mutated.clone();
+                match fold(&changed) {
+                    Err(_) => refused += 1,
+                    Ok(state) if state == original => equal += 1,
+                    Ok(_) => assert!(FREE.contains(&&*member), "accepted: {mutated}\n    was: {line}"),
+                }
+            }
+        }
+    }
+    println!("{refused} refused, {equal} equal");
+    assert!(refused > 500, "{refused}");
+}
+
+/// Members the fold cannot know to be wrong: opaque data, and what a host may leave unsaid.
+const FREE: [&str; 8] = ["data", "a", "reason", "purpose", "checkpoint", "reference", "limits", "by"];
+
+#[test]
+fn c43_an_entry_twice_missing_or_out_of_place_is_refused() {
+    let batches = journal();
+    let original = fold(&batches).unwrap();
+    for (b, batch) in batches.iter().enumerate() {
+        for e in 0..batch.entries.len() {
+            let mut twice = batches.clone();
+            let line = twice[b].entries[e].clone();
+            twice[b].entries.insert(e, line.clone());
+            assert!(fold(&twice).is_err(), "twice: {line}");
+            let mut missing = batches.clone();
+            missing[b].entries.remove(e);
+            if let Ok(state) = fold(&missing) {
+                // The last entries of a journal may be missing: that is an earlier state.
+                assert!(state.entries < original.entries);
+            }
+        }
+    }
+}
+
+#[test]
+fn c43_a_refused_entry_is_named_by_its_index() {
+    let mut batches = journal();
+    let at = batches[0].entries.len() + batches[1].entries.len();
+    batches[2].entries.insert(0, "{\"unheard/1\":{}}".to_owned());
+    let error = events_after(&batches, 0).unwrap_err();
+    assert_eq!(error.code, Code::InvalidRecord);
+    assert!(error.message.starts_with(&format!("entry {at} ")), "{}", error.message);
+}
+
+#[test]
+fn c54_no_event_holds_a_checkpoint_or_an_unpublished_word() {
+    let events = serde_json::to_string(&events_after(&journal(), 0).unwrap()).unwrap();
+    assert!(!events.contains("checkpoint") && events.contains("hello"));
+}
+
+#[test]
+fn c42_counters_are_state_not_a_scan() {
+    let mut host = Instant::new(config(r#","selector":{"modelCalls":"metered"}"#), Box::new(|_| speak("x")));
+    host.decisions.push_back(Selection::Speak { participant_id: "ana".into() });
+    host.run();
+    let attempt = host.machine.durable().ledger.attempts.keys().next().cloned().unwrap();
+    let call = ModelCall { call_id: "m".into(), provider_id: "p".into(), model_id: "m".into() };
+    host.input(Input::AdmissionAsked { ticket: 1, attempt: attempt.clone(), call });
+    assert!(host.answers[&1].is_err(), "an attempt that is over is admitted nothing");
+    let report = UsageReport {
+        call_id: "m".into(),
+        outcome: CallOutcome::CacheHit,
+        provenance: Provenance::Reported,
+        tokens: Some(Tokens { input: Some(3), ..Tokens::default() }),
+        raw: None,
+        r#final: true,
+        provider_id: Some("p".into()),
+        model_id: Some("m".into()),
+    };
+    host.input(Input::UsageReported { ticket: 2, attempt, report });
+    assert_eq!(host.answers[&2], Ok(()));
+    let state = host.machine.durable();
+    assert_eq!((state.ledger.calls, state.ledger.order.len()), (0, 1));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn c43_no_bytes_make_the_decoder_panic(seed in any::<u64>(), flips in prop::collection::vec((any::<u16>(), any::<u8>()), 1..6)) {
+        thread_local!(static LINES: Vec<String> = journal().into_iter().flat_map(|b| b.entries).collect());
+        LINES.with(|lines| {
+            let mut bytes = lines[(seed % lines.len() as u64) as usize].clone().into_bytes();
+            for (at, byte) in flips {
+                let at = usize::from(at) % bytes.len();
+                bytes[at] = byte;
+            }
+            if let Ok(text) = String::from_utf8(bytes) {
+                let _ = decode(&text);
+            }
+        });
+    }
+}
+
+#[test]
+fn c51_ids_are_unique_and_repeat_for_the_same_seed() {
+    let ids = |batches: Vec<Batch>| fold(&batches).unwrap().messages.iter().map(|m| m.id.clone()).collect::<Vec<_>>();
+    let first = ids(journal());
+    assert_eq!(first, ids(journal()));
+    assert_eq!(first.iter().collect::<BTreeSet<_>>().len(), first.len());
+}
