@@ -40,7 +40,13 @@ fn journal() -> Vec<Batch> {
                     requests: vec![ask("q1", RequestKind::Input, Some("pia")), ask("q2", RequestKind::Approval, None)],
                 }),
                 4 => Ok(Outcome::Yield),
-                5 => Err(Thrown { message: "broke".into(), value: None, is_abort: false, is_refused_admission: false }),
+                5 => Err(Thrown {
+                    message: "broke".into(),
+                    code: None,
+                    value: None,
+                    is_abort: false,
+                    is_refused_admission: false,
+                }),
                 _ => speak("more"),
             }
         }),

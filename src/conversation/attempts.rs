@@ -3,7 +3,7 @@
 
 use super::effect::{Effect, TurnView};
 use super::error::Thrown;
-use super::fields::{MAX_CONTENT, MAX_TEXT};
+use super::fields::{MAX_CONTENT, MAX_ID, MAX_TEXT};
 use super::input::{SessionId, SessionTraits};
 use super::machine::Machine;
 use super::writer::Gate;
@@ -12,7 +12,7 @@ use crate::record::entry::{
 };
 use crate::record::fold_turns::{check_version, check_wait};
 use crate::record::model::{Checkpoint, Id, LimitReason, Outcome, StopReason};
-use crate::record::state::{Phase, Turn};
+use crate::record::state::{Failure, Phase, Turn};
 use crate::value::text::utf16_len;
 use std::rc::Rc;
 
@@ -27,7 +27,7 @@ pub(super) struct Attempt {
     /// What it returned, until its turn is prepared.
     pub(super) result: Option<Outcome>,
     /// Why it failed, until that is durable.
-    failure: Option<Rc<str>>,
+    failure: Option<Failure>,
     pub(super) signalled: Option<StopReason>,
     /// The cap for which an admission was refused to it.
     pub(super) refused: Option<LimitReason>,
@@ -168,7 +168,7 @@ impl Machine {
         };
         let session_id = session.id;
         if attempt.resumed && !session.traits.can_resume {
-            return self.fail_turn(attempt_id, "its session has no resumeTurn");
+            return self.fail_turn(attempt_id, "its session has no resumeTurn", None);
         }
         let view = Rc::new(TurnView {
             participant: attempt.participant,
@@ -219,7 +219,7 @@ impl Machine {
         let (participant, turn_id, result) = (attempt.participant, attempt.turn_id.clone(), attempt.result.clone());
         let (Some(outcome), true) = (result, working) else { return };
         if let Some(reason) = self.refusal(participant, &outcome) {
-            return self.fail_turn(attempt_id, &reason);
+            return self.fail_turn(attempt_id, &reason, None);
         }
         let settled = TurnSettled { turn_id: turn_id.clone(), at: self.at(), outcome };
         let can_checkpoint = self.sessions.get(&participant).is_some_and(|s| s.traits.can_checkpoint);
@@ -227,7 +227,7 @@ impl Machine {
         match self.push(Entry::TurnSettled(settled), gate) {
             Ok(_) if can_checkpoint => {}
             Ok(_) => self.prepare(attempt_id, None),
-            Err(error) => self.fail_turn(attempt_id, &error.message),
+            Err(error) => self.fail_turn(attempt_id, &error.message, None),
         }
     }
 
@@ -271,7 +271,9 @@ impl Machine {
         }
         match result {
             Ok(checkpoint) => self.prepare(attempt_id, Some(checkpoint)),
-            Err(thrown) => self.fail_turn(attempt_id, &format!("its checkpoint failed: {}", thrown.message)),
+            Err(thrown) => {
+                self.fail_turn(attempt_id, &format!("its checkpoint failed: {}", thrown.message), thrown.code)
+            }
         }
     }
 
@@ -279,7 +281,7 @@ impl Machine {
         let Some(attempt) = self.attempts.get(attempt_id) else { return };
         let (participant, turn_id) = (attempt.participant, attempt.turn_id.clone());
         if let Some(Err(reason)) = checkpoint.as_ref().map(|c| check_version(&self.head, participant, c)) {
-            return self.fail_turn(attempt_id, &reason);
+            return self.fail_turn(attempt_id, &reason, None);
         }
         let entry = Entry::TurnPrepared(TurnPrepared { turn_id, at: self.at(), checkpoint });
         match self.push(entry, Gate::None) {
@@ -288,7 +290,7 @@ impl Machine {
                     attempt.phase = AttemptPhase::Over;
                 }
             }
-            Err(error) => self.fail_turn(attempt_id, &error.message),
+            Err(error) => self.fail_turn(attempt_id, &error.message, None),
         }
     }
 
@@ -301,21 +303,23 @@ impl Machine {
         if (attempt.signalled.is_some() && thrown.is_abort) || !self.calls.is_working() {
             return self.stopped(attempt_id);
         }
-        self.fail_turn(attempt_id, &thrown.message.clone());
+        self.fail_turn(attempt_id, &thrown.message, thrown.code.clone());
     }
 
-    fn fail_turn(&mut self, attempt_id: &Id, reason: &str) {
+    fn fail_turn(&mut self, attempt_id: &Id, reason: &str, code: Option<Rc<str>>) {
         let Some(attempt) = self.attempts.get_mut(attempt_id) else { return };
         let name = self.head.participant_id(attempt.participant).cloned().unwrap_or_default();
         let message = shortened(&format!("participant {name:?} failed: {reason}"));
         attempt.phase = AttemptPhase::Over;
-        attempt.failure = Some(message.clone());
-        self.save_failure(attempt_id, message);
+        let failure = Failure { message, code: code.filter(|code| utf16_len(code) <= MAX_ID) };
+        attempt.failure = Some(failure.clone());
+        self.save_failure(attempt_id, failure);
     }
 
-    fn save_failure(&mut self, attempt_id: &Id, message: Rc<str>) {
+    fn save_failure(&mut self, attempt_id: &Id, failure: Failure) {
         let Some(attempt) = self.attempts.get(attempt_id).filter(|_| self.calls.is_working()) else { return };
-        let entry = TurnFailed { turn_id: attempt.turn_id.clone(), at: self.at(), message };
+        let Failure { message, code } = failure;
+        let entry = TurnFailed { turn_id: attempt.turn_id.clone(), at: self.at(), message, code };
         // A refused entry has failed the call already; the next run tries again.
         let _ = self.push(Entry::TurnFailed(entry), Gate::None);
     }
@@ -409,14 +413,11 @@ impl Machine {
         for (phase, attempt_id) in turns {
             let Some(attempt_id) = attempt_id else { continue };
             let Some(attempt) = self.attempts.get_mut(&attempt_id) else { continue };
-            match phase {
-                Phase::Running if attempt.failure.is_some() => {
-                    let message = attempt.failure.clone().unwrap_or_default();
-                    self.save_failure(&attempt_id, message);
-                }
-                Phase::Running if attempt.result.is_some() => self.settle(&attempt_id),
-                Phase::Running => self.stopped_because(&attempt_id, StopReason::Interrupted),
-                Phase::Settled => {
+            match (phase, attempt.failure.clone()) {
+                (Phase::Running, Some(failure)) => self.save_failure(&attempt_id, failure),
+                (Phase::Running, None) if attempt.result.is_some() => self.settle(&attempt_id),
+                (Phase::Running, None) => self.stopped_because(&attempt_id, StopReason::Interrupted),
+                (Phase::Settled, _) => {
                     attempt.phase = AttemptPhase::Settling;
                     self.take_checkpoint(&attempt_id);
                 }

@@ -66,6 +66,9 @@ impl RoundtableError {
 pub struct Thrown {
     /// The error's message.
     pub message: Rc<str>,
+    /// The error's own stable code, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<Rc<str>>,
     /// The value itself, by the number the host gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<u32>,

@@ -95,7 +95,7 @@ impl Machine {
             return Some((message, Some(code.into())));
         }
         let turns = self.head.group.iter().flat_map(|g| &g.turns);
-        turns.filter(|t| t.phase == Phase::Failed).find_map(|t| t.failure.clone()).map(|message| (message, None))
+        turns.filter(|t| t.phase == Phase::Failed).find_map(|t| t.failure.clone()).map(|f| (f.message, f.code))
     }
 
     fn step_group(&mut self, stop: Option<StopReason>, limited: Option<LimitReason>) -> bool {

@@ -203,6 +203,9 @@ pub struct TurnFailed {
     pub at: Rc<str>,
     /// Why.
     pub message: Rc<str>,
+    /// The stable code of the error it threw.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<Rc<str>>,
 }
 
 /// An attempt stopped without a result.

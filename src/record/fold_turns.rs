@@ -8,7 +8,7 @@ use super::model::{
     Checkpoint, CompletedOutcome, CompletedTurn, Id, InputResponse, Message, Outcome, ParticipantRequest, RequestKind,
     Response,
 };
-use super::state::{Ask, Payer, Phase, Reply, State, Turn};
+use super::state::{Ask, Failure, Payer, Phase, Reply, State, Turn};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -121,7 +121,7 @@ pub(super) fn failed(state: &mut State, entry: &TurnFailed) -> Result<(), Refusa
     state.active_run()?;
     let turn = find_in(state, &entry.turn_id, &[Phase::Running, Phase::Settled])?;
     turn.phase = Phase::Failed;
-    turn.failure = Some(entry.message.clone());
+    turn.failure = Some(Failure { message: entry.message.clone(), code: entry.code.clone() });
     Ok(())
 }
 

@@ -113,9 +113,18 @@ pub struct Turn {
     /// Replies to earlier waits, to be published before its own message.
     pub replies: Vec<Reply>,
     /// Why it failed.
-    pub failure: Option<Rc<str>>,
+    pub failure: Option<Failure>,
     /// What an unsettled attempt returned or threw after all.
     pub evidence: Option<Result<Outcome, Rc<str>>>,
+}
+
+/// Why a turn failed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    /// For a person.
+    pub message: Rc<str>,
+    /// The stable code of the error the participant threw, where it had one.
+    pub code: Option<Rc<str>>,
 }
 
 /// How far a turn has come.
