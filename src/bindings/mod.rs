@@ -3,6 +3,7 @@
 //! Compiled for `wasm32` only. The packaging step wraps the generated glue in `createEngine(module)`,
 //! so everything here belongs to one instance and is dropped with it after a trap.
 
+pub mod conversation;
 mod panic;
 mod runtime;
 

@@ -1,0 +1,173 @@
+/** The engine's handle of one conversation, with the promises of the calls it has not answered yet. */
+
+import { currentEngine, type EngineLink } from '../engine.js';
+import { RoundtableError } from '../errors.js';
+import type { RoundtableHandle } from '../generated/bindings.js';
+import { BadValue } from '../values.js';
+import type { PlainOption } from './options.js';
+import type { StopReason } from './attempts.js';
+import type { EngineError, ThrownValues } from './thrown.js';
+
+/**
+ * What the engine calls. A method with a `slot` returns at once and settles that slot of the handle
+ * later; none of them throws.
+ */
+export interface EnginePorts {
+  now(): number;
+  mono(): number;
+  startTimer(timer: number, delayMs: number): void;
+  stopTimer(timer: number): void;
+  create(slot: number, batch: string): void;
+  append(slot: number, batch: string): void;
+  claim(slot: number, ownerId: string, leaseMs: number): void;
+  renew(slot: number, claim: string, leaseMs: number): void;
+  release(slot: number, claim: string): void;
+  read(slot: number, after: number): void;
+  select(slot: number, attempt: string, messages: number, turns: number, remainingTurns: number): void;
+  openSession(slot: number, session: number, participant: number, checkpoint: string | undefined): void;
+  runTurn(slot: number, session: number, turn: string, responses: string | undefined): void;
+  takeCheckpoint(slot: number, session: number): void;
+  releaseSession(slot: number, session: number): void;
+  abort(attempt: string, reason: StopReason): void;
+  closeAttempt(attempt: string): void;
+  price(record: string): string | undefined;
+  emit(slot: number, emission: string): boolean;
+  reply(call: number, ok: boolean, result: string): void;
+  answer(ticket: number, refusal: string | undefined): void;
+}
+
+interface Pending {
+  resolve(value: string): void;
+  reject(error: unknown): void;
+}
+
+/** Calls into the engine; when the engine is lost, everything pending rejects with `internal`. */
+export class EngineHandle {
+  readonly #link: EngineLink;
+  readonly #thrown: ThrownValues;
+  #handle: RoundtableHandle | undefined;
+  readonly #calls = new Map<number, Pending>();
+  readonly #tickets = new Map<number, Pending & { readonly signal: () => AbortSignal }>();
+  #next = 0;
+  readonly #onLost: () => void;
+
+  /** @throws RoundtableError `invalid-config` */
+  constructor(config: PlainOption, ports: EnginePorts, thrown: ThrownValues, onLost: () => void) {
+    this.#link = currentEngine();
+    this.#thrown = thrown;
+    this.#onLost = () => {
+      onLost();
+      this.#lose();
+    };
+    this.#handle = this.#make(config, ports);
+    this.#link.lost.addEventListener('abort', this.#onLost, { once: true });
+  }
+
+  /** Calls the engine, unless its handle is gone; what is pending is rejected where it traps. */
+  use(call: (handle: RoundtableHandle) => void): void {
+    if (this.#handle === undefined) return;
+    try {
+      call(this.#handle);
+    } catch (error) {
+      if (!this.#link.lost.aborted) throw error;
+    }
+  }
+
+  /** Reads from the engine. @throws RoundtableError `internal` or `disposed` when it is gone */
+  read<T>(call: (handle: RoundtableHandle) => T): T {
+    if (this.#handle === undefined) throw this.#gone();
+    try {
+      return call(this.#handle);
+    } catch (error) {
+      throw this.#link.lost.aborted ? this.#gone() : error;
+    }
+  }
+
+  /** A call of the host: the JSON of its reply. `started` is told its number. */
+  call(start: (handle: RoundtableHandle, call: number) => void, started?: (call: number) => void): Promise<string> {
+    if (this.#handle === undefined) return Promise.reject(this.#gone());
+    return new Promise((resolve, reject) => {
+      const call = this.#next++;
+      this.#calls.set(call, { resolve, reject });
+      started?.(call);
+      this.use((handle) => start(handle, call));
+    });
+  }
+
+  /** An admission or a report on the account of an attempt. */
+  ticket(signal: () => AbortSignal, start: (handle: RoundtableHandle, ticket: number) => void): Promise<void> {
+    if (this.#handle === undefined) return Promise.reject(this.#gone());
+    return new Promise((resolve, reject) => {
+      const ticket = this.#next++;
+      this.#tickets.set(ticket, { resolve: () => resolve(), reject, signal });
+      this.use((handle) => start(handle, ticket));
+    });
+  }
+
+  /** The engine replied to a call. */
+  reply(call: number, ok: boolean, result: string): void {
+    const pending = this.#calls.get(call);
+    this.#calls.delete(call);
+    if (ok) pending?.resolve(result);
+    else pending?.reject(this.#thrown.toError(JSON.parse(result) as EngineError));
+  }
+
+  /** The engine answered an admission or a report. */
+  answer(ticket: number, refusal: string | undefined): void {
+    const pending = this.#tickets.get(ticket);
+    this.#tickets.delete(ticket);
+    if (pending === undefined) return;
+    if (refusal === undefined) pending.resolve('');
+    else if (refusal === '') pending.reject(pending.signal().reason);
+    else pending.reject(this.#thrown.toError(JSON.parse(refusal) as EngineError));
+  }
+
+  /** Frees the engine's side; services that ask later are refused. */
+  free(): void {
+    const handle = this.#handle;
+    this.#handle = undefined;
+    this.#link.lost.removeEventListener('abort', this.#onLost);
+    this.#rejectPending();
+    // Not while the engine is calling: its handle is borrowed then.
+    queueMicrotask(() => {
+      if (!this.#link.lost.aborted) handle?.free();
+    });
+  }
+
+  #make(config: PlainOption, ports: EnginePorts): RoundtableHandle {
+    try {
+      return new this.#link.engine.RoundtableHandle(config, ports);
+    } catch (error) {
+      if (typeof error === 'string') throw this.#thrown.toError(JSON.parse(error) as EngineError);
+      throw this.#link.lost.aborted ? this.#gone() : error;
+    }
+  }
+
+  #lose(): void {
+    this.#handle = undefined;
+    this.#rejectPending();
+  }
+
+  #rejectPending(): void {
+    for (const pending of [this.#calls, this.#tickets]) {
+      const waiting = [...pending.values()];
+      pending.clear();
+      for (const { reject } of waiting) reject(this.#gone());
+    }
+  }
+
+  #gone(): RoundtableError {
+    const { lost } = this.#link;
+    if (!lost.aborted) return new RoundtableError('disposed', "the conversation's handle was disposed");
+    return new RoundtableError('internal', (lost.reason as Error).message, { cause: lost.reason });
+  }
+}
+
+/** Runs a check and makes its refusal an error with a code. */
+export function checked<T>(code: 'invalid-config' | 'conflict', check: () => T): T {
+  try {
+    return check();
+  } catch (error) {
+    throw error instanceof BadValue ? new RoundtableError(code, error.message) : error;
+  }
+}

@@ -1,0 +1,325 @@
+/** The ports object of one conversation: what the engine calls, done with the host's functions. */
+
+import { MemoryConversationStore } from '../memory-store.js';
+import type {
+  DeltaEvent,
+  ParticipantCheckpoint,
+  ParticipantResponse,
+  ParticipantTurn,
+  RoundtableEvent,
+  SelectionContext,
+  TurnServices,
+  UsageRecord,
+} from '../types.js';
+import { BadValue } from '../values.js';
+import { abortReason, type Attempt, Attempts, type StopReason, type TellDelta } from './attempts.js';
+import { modelCall, usageReport } from './calls.js';
+import { Timekeeper } from './clock.js';
+import { checked, EngineHandle, type EnginePorts } from './engine-handle.js';
+import { callHost, callHostNow } from './inside.js';
+import { Mirror } from './mirror.js';
+import { Observers } from './observers.js';
+import type { ReadOptions } from './options.js';
+import { checkCheckpoint, checkOutcome, checkSelection } from './outcomes.js';
+import { priceJson } from './pricing.js';
+import { Sessions } from './sessions.js';
+import { type StoreAnswer, StorePort } from './store-port.js';
+import { ThrownValues, thrownJson } from './thrown.js';
+
+/** A turn as the engine names it: the participant by its place, messages by their positions. */
+interface TurnView {
+  readonly participant: number;
+  readonly turnId: string;
+  readonly attemptId: string;
+  readonly groupId: string;
+  readonly baseRevision: number;
+  readonly messages: readonly number[];
+}
+
+/** The host's side of one conversation. */
+export class Ports implements EnginePorts {
+  readonly mirror: Mirror;
+  readonly observers: Observers;
+  readonly thrown = new ThrownValues();
+  readonly engine: EngineHandle;
+  /** Why the active run was cancelled, where its signal did it. */
+  cancelReason: () => unknown = () => undefined;
+  readonly #options: ReadOptions;
+  readonly #conversationId: string;
+  readonly #purpose: string | undefined;
+  readonly #participants: SelectionContext['participants'];
+  readonly #store: StorePort;
+  readonly #sessions: Sessions;
+  readonly #attempts = new Attempts();
+  readonly #time: Timekeeper;
+
+  /** @throws RoundtableError `invalid-config` */
+  constructor(options: ReadOptions) {
+    this.#options = options;
+    this.observers = new Observers(this, options);
+    this.#sessions = new Sessions(this);
+    this.#time = new Timekeeper(options.clock, (timer) => this.engine.use((handle) => handle.timerFired(timer)));
+    this.engine = new EngineHandle(options.config, this, this.thrown, () => this.close());
+    // The engine has checked the types of all of these.
+    const { conversationId, purpose, participants } = options.config as unknown as {
+      conversationId: string;
+      purpose?: string;
+      participants: { id: string; kind: 'agent' | 'external'; description?: string }[];
+    };
+    this.#conversationId = conversationId;
+    this.#purpose = purpose;
+    this.#participants = Object.freeze(
+      participants.map(({ id, kind, description }) =>
+        Object.freeze(description === undefined ? { id, kind } : { id, kind, description }),
+      ),
+    );
+    this.mirror = new Mirror(conversationId, purpose, this.#participants);
+    const clock = options.clock === undefined ? {} : { clock: options.clock };
+    const store = options.store ?? new MemoryConversationStore(clock);
+    this.#store = new StorePort(this, conversationId, store, this.thrown);
+    this.observed();
+  }
+
+  /** Tells the engine whether anybody wants events. */
+  observed(): void {
+    this.engine.use((handle) => handle.setObserved(this.observers.present));
+  }
+
+  /** Stops timers and observers; the engine calls nothing after this. */
+  close(): void {
+    this.#time.stopAll();
+    this.observers.close();
+  }
+
+  now(): number {
+    return this.#time.now();
+  }
+
+  mono(): number {
+    return this.#time.mono();
+  }
+
+  startTimer(timer: number, delayMs: number): void {
+    this.#time.start(timer, delayMs);
+  }
+
+  stopTimer(timer: number): void {
+    this.#time.stop(timer);
+  }
+
+  create(slot: number, batch: string): void {
+    this.#store.create(batch, this.#storeAnswer(slot));
+  }
+
+  append(slot: number, batch: string): void {
+    this.#store.append(batch, this.#storeAnswer(slot));
+  }
+
+  claim(slot: number, ownerId: string, leaseMs: number): void {
+    this.#store.claim(ownerId, leaseMs, this.#storeAnswer(slot));
+  }
+
+  renew(slot: number, claim: string, leaseMs: number): void {
+    this.#store.renew(claim, leaseMs, this.#storeAnswer(slot));
+  }
+
+  release(slot: number, claim: string): void {
+    this.#store.release(claim, this.#storeAnswer(slot));
+  }
+
+  read(slot: number, after: number): void {
+    this.#store.read(after, this.#storeAnswer(slot));
+  }
+
+  select(slot: number, attemptId: string, messages: number, turns: number, remainingTurns: number): void {
+    const { selector } = this.#options;
+    const attempt = this.#attempts.get(attemptId);
+    const failed = this.#failed(slot, attempt);
+    if (selector === undefined) {
+      failed(new BadValue('selector', 'is missing'));
+      return;
+    }
+    const context = this.mirror.selectionContext(messages, turns, remainingTurns);
+    const options = {
+      get signal() {
+        return attempt.signal;
+      },
+      services: this.#services(attempt),
+    };
+    const decided = guarded((value: unknown) => {
+      const selection = checkSelection(value);
+      if (selector.checkpoint === undefined) return this.#settle(slot, `{"selection":${selection}}`);
+      const saved = guarded((checkpoint: unknown) => {
+        this.#settle(slot, `{"selection":${selection},"checkpoint":${checkCheckpoint(checkpoint)}}`);
+      }, failed);
+      callHost<unknown>(this, selector.checkpoint, saved, failed);
+    }, failed);
+    callHost<unknown>(this, () => selector.select(context, options), decided, failed);
+  }
+
+  openSession(slot: number, session: number, participant: number, checkpoint: string | undefined): void {
+    const failed = this.#failed(slot, undefined);
+    const agent = this.#options.agents[participant];
+    const participantId = this.#participants[participant]?.id;
+    if (agent === undefined || participantId === undefined) {
+      failed(new BadValue('participant', 'is no agent'));
+      return;
+    }
+    const saved = checkpoint === undefined ? {} : { checkpoint: JSON.parse(checkpoint) as ParticipantCheckpoint };
+    this.#sessions.open(
+      session,
+      agent,
+      { conversationId: this.#conversationId, participantId, ...saved },
+      ({ canResume, canCheckpoint }) =>
+        this.engine.use((handle) => handle.settleNumber(slot, (canResume ? 1 : 0) + (canCheckpoint ? 2 : 0))),
+      failed,
+    );
+  }
+
+  runTurn(slot: number, session: number, turn: string, responses: string | undefined): void {
+    const view = JSON.parse(turn) as TurnView;
+    const { turnId, attemptId, groupId, baseRevision } = view;
+    const participantId = this.#participants[view.participant]?.id ?? '';
+    const attempt = this.#attempts.get(attemptId);
+    attempt.turn = { groupId, turnId, participantId };
+    const shown: ParticipantTurn = {
+      conversationId: this.#conversationId,
+      participantId,
+      turnId,
+      attemptId,
+      groupId,
+      ...(this.#purpose === undefined ? {} : { purpose: this.#purpose }),
+      context: { baseRevision, messages: this.mirror.messages(view.messages) },
+    };
+    const failed = this.#failed(slot, attempt);
+    const returned = guarded((value: unknown) => {
+      const outcome = checkOutcome(value);
+      attempt.endStream(this.#tellDelta);
+      this.engine.use((handle) => {
+        if ('content' in outcome) handle.settleSpeak(slot, outcome.content);
+        else handle.settle(slot, outcome.json);
+      });
+    }, failed);
+    this.#sessions.run(
+      session,
+      shown,
+      responses === undefined ? undefined : (JSON.parse(responses) as ParticipantResponse[]),
+      attempt.options(this.#tellDelta, this.#services(attempt)),
+      returned,
+      failed,
+    );
+  }
+
+  takeCheckpoint(slot: number, session: number): void {
+    const failed = this.#failed(slot, undefined);
+    const taken = guarded((value: unknown) => this.#settle(slot, checkCheckpoint(value)), failed);
+    this.#sessions.checkpoint(session, taken, failed);
+  }
+
+  releaseSession(slot: number, session: number): void {
+    const failed = (error: unknown): void => {
+      const failure = this.thrown.releaseFailure(error);
+      this.engine.use((handle) => handle.fail(slot, failure));
+    };
+    this.#sessions.release(session, () => this.#settle(slot), failed);
+  }
+
+  abort(attempt: string, reason: StopReason): void {
+    this.#attempts.get(attempt).abort(abortReason(reason, this.cancelReason()));
+  }
+
+  closeAttempt(attempt: string): void {
+    this.#attempts.close(attempt)?.endStream(this.#tellDelta);
+  }
+
+  price(text: string): string | undefined {
+    const { cost } = this.#options;
+    if (cost === undefined) return undefined;
+    const record = JSON.parse(text) as UsageRecord;
+    try {
+      return callHostNow(this, () => priceJson(cost, record));
+    } catch (error) {
+      const at = new Date(this.now()).toISOString();
+      const { conversationId, runId, revision } = record;
+      this.observers.report(error, Object.freeze({ type: 'usage', conversationId, runId, at, revision, record }));
+      return undefined;
+    }
+  }
+
+  emit(slot: number, emission: string): boolean {
+    return this.observers.tell(this.mirror.apply(emission), () => this.#settle(slot));
+  }
+
+  reply(call: number, ok: boolean, result: string): void {
+    this.engine.reply(call, ok, result);
+  }
+
+  answer(ticket: number, refusal: string | undefined): void {
+    this.engine.answer(ticket, refusal);
+  }
+
+  #settle(slot: number, text?: string): void {
+    this.engine.use((handle) => handle.settle(slot, text));
+  }
+
+  /** What an attempt or session threw, told to the engine. */
+  #failed(slot: number, attempt: Attempt | undefined): (error: unknown) => void {
+    return (error) => {
+      attempt?.endStream(this.#tellDelta);
+      const failure = thrownJson(error, attempt?.stopped);
+      this.engine.use((handle) => handle.fail(slot, failure));
+    };
+  }
+
+  #storeAnswer(slot: number): StoreAnswer {
+    return {
+      done: () => this.#settle(slot),
+      revision: (revision) => this.engine.use((handle) => handle.settleNumber(slot, revision)),
+      json: (text) => this.#settle(slot, text),
+      failed: (failure) => this.engine.use((handle) => handle.fail(slot, failure)),
+    };
+  }
+
+  #services(attempt: Attempt): TurnServices {
+    const signal = (): AbortSignal => attempt.signal;
+    return {
+      admitModelCall: async (call) => {
+        const request = checked('invalid-config', () => modelCall(call));
+        await this.engine.ticket(signal, (handle, ticket) => handle.admit(ticket, attempt.id, request));
+      },
+      recordUsage: async (report) => {
+        const request = checked('invalid-config', () => usageReport(report));
+        await this.engine.ticket(signal, (handle, ticket) => handle.report(ticket, attempt.id, request));
+      },
+    };
+  }
+
+  readonly #tellDelta: TellDelta = (attempt, text, done) => {
+    const { turn } = attempt;
+    const index = attempt.deltas++;
+    if (turn === undefined || !this.observers.present) return done();
+    const event: DeltaEvent = Object.freeze({
+      type: 'delta',
+      conversationId: this.#conversationId,
+      ...(this.mirror.runId === undefined ? {} : { runId: this.mirror.runId }),
+      at: new Date(this.now()).toISOString(),
+      ...turn,
+      attemptId: attempt.id,
+      index,
+      text,
+    });
+    const events: readonly RoundtableEvent[] = [event];
+    if (!this.observers.tell(events, done)) done();
+  };
+}
+
+/** Turns what a check throws into a failure. */
+function guarded<T>(accept: (value: T) => void, failed: (error: unknown) => void): (value: T) => void {
+  return (value) => {
+    try {
+      accept(value);
+    } catch (error) {
+      failed(error);
+    }
+  };
+}

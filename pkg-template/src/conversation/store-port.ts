@@ -1,0 +1,160 @@
+/** Store calls of one conversation: what goes out is made here, what comes back is checked here. */
+
+import type { Claim, RecordSummary } from '../store-types.js';
+import { BadValue, describe, elements, identifier } from '../values.js';
+import { callHost } from './inside.js';
+import type { StorePorts } from './options.js';
+import type { ThrownValues } from './thrown.js';
+
+/** How a store call ends: exactly one of these is called. */
+export interface StoreAnswer {
+  done(): void;
+  revision(revision: number): void;
+  json(text: string): void;
+  failed(failure: string): void;
+}
+
+interface BatchHead {
+  readonly claim?: Claim;
+  readonly expectedRevision: number;
+  readonly operationId: string;
+  readonly summary: RecordSummary;
+}
+
+/** The conversation's record in its store. */
+export class StorePort {
+  readonly #conversation: object;
+  readonly #conversationId: string;
+  readonly #store: StorePorts;
+  readonly #thrown: ThrownValues;
+
+  constructor(conversation: object, conversationId: string, store: StorePorts, thrown: ThrownValues) {
+    this.#conversation = conversation;
+    this.#conversationId = conversationId;
+    this.#store = store;
+    this.#thrown = thrown;
+  }
+
+  /** `batch`: a line of JSON, then one line for each entry. */
+  create(batch: string, answer: StoreAnswer): void {
+    const { head, entries } = readBatch(batch);
+    const record = {
+      conversationId: this.#conversationId,
+      kind: 'roundtable',
+      schemaVersion: 1,
+      entries,
+      summary: head.summary,
+    } as const;
+    this.#call(
+      () => this.#store.create(record),
+      (receipt) => {
+        if (readRevision(receipt) !== 1) throw new BadValue('store.create: revision', 'must be 1');
+        answer.done();
+      },
+      answer,
+    );
+  }
+
+  append(batch: string, answer: StoreAnswer): void {
+    const { head, entries } = readBatch(batch);
+    const { claim, expectedRevision, operationId, summary } = head;
+    const conversationId = this.#conversationId;
+    const held = claim === undefined ? {} : { claim };
+    this.#call(
+      () => this.#store.append({ conversationId, ...held, expectedRevision, operationId, entries, summary }),
+      (receipt) => answer.revision(readRevision(receipt)),
+      answer,
+    );
+  }
+
+  claim(ownerId: string, leaseMs: number, answer: StoreAnswer): void {
+    this.#call(
+      () => this.#store.claim(this.#conversationId, ownerId, leaseMs),
+      (claim) => answer.json(this.#readClaim(claim, ownerId)),
+      answer,
+    );
+  }
+
+  renew(claim: string, leaseMs: number, answer: StoreAnswer): void {
+    const held = JSON.parse(claim) as Claim;
+    this.#call(
+      () => this.#store.renew({ ...held }, leaseMs),
+      (renewed) => answer.json(this.#readClaim(renewed, held.ownerId)),
+      answer,
+    );
+  }
+
+  release(claim: string, answer: StoreAnswer): void {
+    this.#call(
+      () => this.#store.release(JSON.parse(claim) as Claim),
+      () => answer.done(),
+      answer,
+    );
+  }
+
+  read(after: number, answer: StoreAnswer): void {
+    this.#call<unknown>(
+      () => this.#store.read(this.#conversationId, { after }),
+      (found) => {
+        if (found === undefined || found === null) answer.done();
+        else answer.json(readBatches(found));
+      },
+      answer,
+    );
+  }
+
+  #readClaim(value: unknown, owner: string): string {
+    const { conversationId, ownerId, fence, expiresAt } = fields(value, 'claim');
+    if (conversationId !== this.#conversationId) throw new BadValue('store: claim.conversationId', 'names another one');
+    if (ownerId !== owner) throw new BadValue('store: claim.ownerId', 'names another owner');
+    if (typeof expiresAt !== 'number' || !Number.isFinite(expiresAt)) {
+      throw new BadValue('store: claim.expiresAt', `must be a finite number, not ${describe(expiresAt)}`);
+    }
+    return JSON.stringify({ conversationId, ownerId, fence: count(fence, 'store: claim.fence'), expiresAt });
+  }
+
+  #call<T>(call: () => Promise<T>, done: (value: T) => void, answer: StoreAnswer): void {
+    const failed = (error: unknown): void => answer.failed(this.#thrown.storeFailure(error));
+    const checked = (value: T): void => {
+      try {
+        done(value);
+      } catch (error) {
+        // A wrong receipt leaves the outcome unknown, like any rejection without a known code.
+        failed(error);
+      }
+    };
+    callHost(this.#conversation, call, checked, failed);
+  }
+}
+
+function readBatch(batch: string): { head: BatchHead; entries: readonly string[] } {
+  const [head = '', ...entries] = batch.split('\n');
+  return { head: JSON.parse(head) as BatchHead, entries };
+}
+
+function readRevision(receipt: unknown): number {
+  return count(fields(receipt, 'receipt')['revision'], 'store: revision');
+}
+
+function readBatches(value: unknown): string {
+  const found = fields(value, 'read');
+  const batches = elements(found['batches'], 'store: batches', Number.MAX_SAFE_INTEGER).map((item, index) => {
+    const path = `store: batches[${index}]`;
+    const batch = fields(item, path);
+    const entries = elements(batch['entries'], `${path}.entries`, Number.MAX_SAFE_INTEGER);
+    if (!entries.every((entry) => typeof entry === 'string')) throw new BadValue(`${path}.entries`, 'must be strings');
+    const operationId = identifier(batch['operationId'], `${path}.operationId`);
+    return { revision: count(batch['revision'], `${path}.revision`), operationId, entries };
+  });
+  return JSON.stringify({ revision: count(found['revision'], 'store: revision'), batches });
+}
+
+function fields(value: unknown, what: string): Record<string, unknown> {
+  if (typeof value === 'object' && value !== null) return value as Record<string, unknown>;
+  throw new BadValue(`store: ${what}`, `must be an object, not ${describe(value)}`);
+}
+
+function count(value: unknown, path: string): number {
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return value;
+  throw new BadValue(path, `must be a safe integer from 0, not ${describe(value)}`);
+}

@@ -1,0 +1,229 @@
+/** A store in memory: for tests, for conversations that need not outlive their process, and as a model. */
+
+import { RoundtableError } from './errors.js';
+import type { Batch, Claim, ConversationKind, ConversationStore, RecordSummary, StoredRecord } from './store-types.js';
+import { BadValue, describe, isFunction } from './values.js';
+
+interface Stored {
+  readonly conversationId: string;
+  readonly kind: ConversationKind;
+  readonly schemaVersion: 1;
+  revision: number;
+  summary: RecordSummary;
+  snapshot: { revision: number; state: string } | undefined;
+  /** Those that were not compacted, oldest first and without gaps. */
+  batches: Batch[];
+  /** The receipt of every append there ever was. */
+  readonly receipts: Map<string, number>;
+  fence: number;
+  claim: Claim | undefined;
+}
+
+/** How many items a page of a listing has where the query says nothing. */
+const PAGE = 100;
+
+/** Keeps conversations as long as the object lives. Every call is atomic. */
+export class MemoryConversationStore implements ConversationStore {
+  readonly durability = 'memory';
+  readonly identity = 'memory';
+  readonly #records = new Map<string, Stored>();
+  readonly #now: () => number;
+
+  /** @param options `clock`: by whose time claims expire. Default: the environment's */
+  constructor(options?: { clock?: { now(): number } }) {
+    const clock = options?.clock;
+    if (clock !== undefined && !isFunction(clock.now)) {
+      throw new RoundtableError('invalid-config', new BadValue('clock.now', 'must be a function').message);
+    }
+    this.#now = clock === undefined ? Date.now : () => clock.now();
+  }
+
+  async create(record: Parameters<ConversationStore['create']>[0]): Promise<{ revision: 1 }> {
+    const { conversationId, kind, schemaVersion, entries, summary } = record;
+    if (this.#records.has(conversationId)) throw refused('conflict', conversationId, 'exists');
+    this.#records.set(conversationId, {
+      conversationId,
+      kind,
+      schemaVersion,
+      revision: 1,
+      summary: copySummary(summary),
+      snapshot: undefined,
+      batches: [batch(1, 'create', entries)],
+      receipts: new Map([['create', 1]]),
+      fence: 0,
+      claim: undefined,
+    });
+    return { revision: 1 };
+  }
+
+  async load(conversationId: string): Promise<StoredRecord | undefined> {
+    const stored = this.#records.get(conversationId);
+    if (stored === undefined) return undefined;
+    const { kind, schemaVersion, revision, summary, snapshot } = stored;
+    const after = snapshot?.revision ?? 0;
+    return {
+      conversationId,
+      kind,
+      schemaVersion,
+      revision,
+      summary: copySummary(summary),
+      ...(snapshot === undefined ? {} : { snapshot: { ...snapshot } }),
+      batches: stored.batches.filter((one) => one.revision > after),
+    };
+  }
+
+  async read(
+    conversationId: string,
+    { after, limit }: { after: number; limit?: number },
+  ): Promise<{ revision: number; batches: readonly Batch[] } | undefined> {
+    const stored = this.#records.get(conversationId);
+    if (stored === undefined) return undefined;
+    const first = stored.batches[0]?.revision ?? stored.revision + 1;
+    if (after + 1 < first)
+      throw refused('not-found', conversationId, `has no batches before revision ${first} any more`);
+    const start = after + 1 - first;
+    const end = limit === undefined ? undefined : start + positive(limit, 'limit');
+    return { revision: stored.revision, batches: stored.batches.slice(start, end) };
+  }
+
+  async claim(conversationId: string, ownerId: string, leaseMs: number): Promise<Claim> {
+    const stored = this.#get(conversationId);
+    const lease = positive(leaseMs, 'leaseMs');
+    if (this.#holder(stored) !== undefined) throw refused('busy', conversationId, 'is claimed by another owner');
+    stored.fence += 1;
+    stored.claim = { conversationId, ownerId, fence: stored.fence, expiresAt: this.#now() + lease };
+    return { ...stored.claim };
+  }
+
+  async renew(claim: Claim, leaseMs: number): Promise<Claim> {
+    const stored = this.#get(claim.conversationId);
+    const lease = positive(leaseMs, 'leaseMs');
+    const held = this.#held(stored, claim);
+    stored.claim = { ...held, expiresAt: this.#now() + lease };
+    return { ...stored.claim };
+  }
+
+  async release(claim: Claim): Promise<void> {
+    const stored = this.#records.get(claim.conversationId);
+    if (stored?.claim !== undefined && isSame(stored.claim, claim)) stored.claim = undefined;
+  }
+
+  async append(appended: Parameters<ConversationStore['append']>[0]): Promise<{ revision: number }> {
+    const { conversationId, claim, expectedRevision, operationId, entries, summary, snapshot } = appended;
+    const stored = this.#get(conversationId);
+    const receipt = stored.receipts.get(operationId);
+    if (receipt !== undefined) return { revision: receipt };
+    if (claim !== undefined) this.#held(stored, claim);
+    else if (this.#holder(stored) !== undefined) throw refused('busy', conversationId, 'is claimed');
+    if (expectedRevision !== stored.revision) {
+      throw refused('conflict', conversationId, `is at revision ${stored.revision}, not ${expectedRevision}`);
+    }
+    const revision = stored.revision + 1;
+    stored.batches.push(batch(revision, operationId, entries));
+    stored.receipts.set(operationId, revision);
+    stored.revision = revision;
+    stored.summary = copySummary(summary);
+    if (snapshot !== undefined) stored.snapshot = { revision, state: snapshot };
+    return { revision };
+  }
+
+  async list(query: Parameters<ConversationStore['list']>[0] = {}): ReturnType<ConversationStore['list']> {
+    const { kind, status, member, cursor, limit } = query;
+    const size = limit === undefined ? PAGE : positive(limit, 'limit');
+    const after = cursor === undefined ? undefined : readCursor(cursor);
+    const matching = [...this.#records.values()]
+      .filter(({ summary, ...stored }) => {
+        return (
+          (kind === undefined || stored.kind === kind) &&
+          (status === undefined || summary.status === status) &&
+          (member === undefined || summary.members.includes(member))
+        );
+      })
+      .map((stored) => ({ stored, key: [stored.summary.createdAt, stored.conversationId] as const }))
+      .filter(({ key }) => after === undefined || newestFirst(after, key) < 0)
+      .sort((a, b) => newestFirst(a.key, b.key));
+    const page = matching.slice(0, size);
+    const last = page.at(-1);
+    return {
+      items: page.map(({ stored: { conversationId, kind: of, revision, summary } }) => {
+        return { conversationId, kind: of, revision, summary: copySummary(summary) };
+      }),
+      ...(last === undefined || matching.length <= size ? {} : { nextCursor: JSON.stringify(last.key) }),
+    };
+  }
+
+  async compact(conversationId: string, beforeRevision: number): Promise<void> {
+    const stored = this.#get(conversationId);
+    const covered = (stored.snapshot?.revision ?? 0) + 1;
+    if (beforeRevision > covered) {
+      throw refused('conflict', conversationId, `has no snapshot that covers revision ${beforeRevision - 1}`);
+    }
+    stored.batches = stored.batches.filter((one) => one.revision >= beforeRevision);
+  }
+
+  async delete(conversationId: string): Promise<void> {
+    const stored = this.#records.get(conversationId);
+    if (stored === undefined) return;
+    if (this.#holder(stored) !== undefined) throw refused('busy', conversationId, 'is claimed');
+    this.#records.delete(conversationId);
+  }
+
+  #get(conversationId: string): Stored {
+    const stored = this.#records.get(conversationId);
+    if (stored === undefined) throw refused('not-found', conversationId, 'does not exist');
+    return stored;
+  }
+
+  #holder(stored: Stored): Claim | undefined {
+    return stored.claim !== undefined && this.#now() < stored.claim.expiresAt ? stored.claim : undefined;
+  }
+
+  #held(stored: Stored, claim: Claim): Claim {
+    const holder = this.#holder(stored);
+    if (holder === undefined || !isSame(holder, claim)) {
+      throw refused('stale-claim', stored.conversationId, `is not held under fence ${claim.fence} any more`);
+    }
+    return holder;
+  }
+}
+
+function batch(revision: number, operationId: string, entries: readonly string[]): Batch {
+  return Object.freeze({ revision, operationId, entries: Object.freeze([...entries]) });
+}
+
+function copySummary(summary: RecordSummary): RecordSummary {
+  return { ...summary, members: [...summary.members] };
+}
+
+function isSame(a: Claim, b: Claim): boolean {
+  return a.fence === b.fence && a.ownerId === b.ownerId;
+}
+
+type Key = readonly [createdAt: string, conversationId: string];
+
+function newestFirst(a: Key, b: Key): number {
+  if (a[0] !== b[0]) return a[0] > b[0] ? -1 : 1;
+  if (a[1] === b[1]) return 0;
+  return a[1] < b[1] ? -1 : 1;
+}
+
+function readCursor(cursor: string): Key {
+  try {
+    const key: unknown = JSON.parse(cursor);
+    if (Array.isArray(key) && key.length === 2 && key.every((part) => typeof part === 'string')) {
+      return [key[0] as string, key[1] as string];
+    }
+  } catch {
+    // Refused below, like any other text that no listing gave.
+  }
+  throw new RoundtableError('invalid-config', 'cursor must be one that a listing gave');
+}
+
+function positive(value: number, name: string): number {
+  if (Number.isSafeInteger(value) && value > 0) return value;
+  throw new RoundtableError('invalid-config', `${name} must be a positive safe integer, not ${describe(value)}`);
+}
+
+function refused(code: 'conflict' | 'busy' | 'stale-claim' | 'not-found', id: string, what: string): RoundtableError {
+  return new RoundtableError(code, `the conversation ${JSON.stringify(id)} ${what}`);
+}

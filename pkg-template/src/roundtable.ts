@@ -1,0 +1,161 @@
+/** Conversations: what `createRoundtable` gives. */
+
+import { resumeRequest, submitInputRequest, withdrawRequest } from './conversation/calls.js';
+import { checked } from './conversation/engine-handle.js';
+import { isInside } from './conversation/inside.js';
+import { type PlainOption, plain, readOptions } from './conversation/options.js';
+import { Ports } from './conversation/ports.js';
+import { ReleaseError } from './errors.js';
+import type {
+  ConversationRequest,
+  ConversationSnapshot,
+  ExternalParticipant,
+  Roundtable,
+  RoundtableEvent,
+  RoundtableOptions,
+  RunResult,
+} from './types.js';
+import { BadValue, describe, members } from './values.js';
+
+/**
+ * A new conversation. Nothing is stored and nothing is called before the first call that writes.
+ * @throws RoundtableError `invalid-config` naming the option
+ */
+export function createRoundtable(options: RoundtableOptions): Roundtable {
+  const conversation = new Conversation(new Ports(readOptions(options)));
+  // Defined only where the symbol exists; without it there is no `await using` either.
+  if (typeof Symbol.asyncDispose === 'symbol') {
+    Object.defineProperty(conversation, Symbol.asyncDispose, { value: () => conversation.dispose() });
+  }
+  return conversation as unknown as Roundtable;
+}
+
+/** The definition of a person or remote system that takes part. */
+export function externalParticipant(definition: { id: string; description?: string }): ExternalParticipant {
+  const { id, description } = definition;
+  return description === undefined ? { kind: 'external', id } : { kind: 'external', id, description };
+}
+
+/** What the engine replies, by the kind of call. */
+interface Replies {
+  ran: { revision: number; outcome: DistributiveOmit<RunResult, 'revision'>; requests: ConversationRequest[] };
+  submitted: { revision: number; messageId: string };
+  resumed: { revision: number; requestId: string; responseId: string };
+  withdrawn: { revision: number };
+  disposed: { failures: { message: string; value?: number }[] };
+}
+
+type DistributiveOmit<T, Key extends PropertyKey> = T extends unknown ? Omit<T, Key> : never;
+
+class Conversation implements Omit<Roundtable, typeof Symbol.asyncDispose> {
+  readonly #ports: Ports;
+  readonly #signals = new Map<number, AbortSignal>();
+  #disposal: Promise<void> | undefined;
+
+  constructor(ports: Ports) {
+    this.#ports = ports;
+    ports.cancelReason = () => {
+      for (const signal of this.#signals.values()) if (signal.aborted) return signal.reason as unknown;
+      return undefined;
+    };
+  }
+
+  async run(options?: Parameters<Roundtable['run']>[0]): Promise<RunResult> {
+    const { signal, limits } = checked('invalid-config', () => readRunOptions(options));
+    let call = -1;
+    const abort = (): void => this.#ports.engine.use((handle) => handle.abortRun(call));
+    try {
+      const reply = await this.#ports.engine.call((handle, number) => {
+        call = number;
+        if (signal !== undefined) this.#signals.set(number, signal);
+        signal?.addEventListener('abort', abort);
+        handle.run(number, limits, signal?.aborted ?? false);
+      });
+      const { revision, outcome, requests } = (JSON.parse(reply) as Pick<Replies, 'ran'>).ran;
+      return outcome.status === 'waiting' ? { revision, status: 'waiting', requests } : { revision, ...outcome };
+    } finally {
+      this.#signals.delete(call);
+      signal?.removeEventListener('abort', abort);
+    }
+  }
+
+  async submitInput(input: Parameters<Roundtable['submitInput']>[0]): Promise<Replies['submitted']> {
+    return (await this.#call<'submitted'>(() => submitInputRequest(input))).submitted;
+  }
+
+  async resume(input: Parameters<Roundtable['resume']>[0]): Promise<Replies['resumed']> {
+    return (await this.#call<'resumed'>(() => resumeRequest(input))).resumed;
+  }
+
+  async withdraw(input: Parameters<Roundtable['withdraw']>[0]): Promise<Replies['withdrawn']> {
+    return (await this.#call<'withdrawn'>(() => withdrawRequest(input))).withdrawn;
+  }
+
+  snapshot(): ConversationSnapshot {
+    const { engine, mirror } = this.#ports;
+    return engine.read((handle) =>
+      mirror.snapshot(
+        handle.revision(),
+        () => JSON.parse(handle.state()),
+        () => handle.usage(),
+      ),
+    );
+  }
+
+  events(options?: { signal?: AbortSignal }): AsyncIterableIterator<RoundtableEvent> {
+    const signal = checked('invalid-config', () => {
+      return options === undefined ? undefined : readSignal(members(options, 'options').get('signal'), 'signal');
+    });
+    const end = (): void => stream.end();
+    const stream = this.#ports.observers.stream(() => {
+      signal?.removeEventListener('abort', end);
+      this.#ports.observed();
+    });
+    this.#ports.observed();
+    if (signal?.aborted === true) end();
+    else signal?.addEventListener('abort', end);
+    return stream;
+  }
+
+  dispose(): Promise<void> {
+    this.#disposal ??= this.#dispose();
+    if (!isInside(this.#ports)) return this.#disposal;
+    // The caller is awaited by what is being disposed. A failed release is told to whoever waits for it.
+    this.#disposal.catch(() => {});
+    return Promise.resolve();
+  }
+
+  async #dispose(): Promise<void> {
+    const reply = await this.#ports.engine.call((handle, call) => handle.call(call, '{"dispose":{"inside":false}}'));
+    this.#ports.close();
+    this.#ports.engine.free();
+    const { failures } = (JSON.parse(reply) as Pick<Replies, 'disposed'>).disposed;
+    if (failures.length === 0) return;
+    const values = failures.map((failure) => this.#ports.thrown.take(failure.value));
+    throw new ReleaseError(
+      values,
+      failures.map((failure) => failure.message),
+    );
+  }
+
+  async #call<Kind extends keyof Replies>(check: () => string): Promise<Pick<Replies, Kind>> {
+    const request = checked('conflict', check);
+    const reply = await this.#ports.engine.call((handle, call) => handle.call(call, request));
+    return JSON.parse(reply) as Pick<Replies, Kind>;
+  }
+}
+
+function readRunOptions(options: unknown): { signal: AbortSignal | undefined; limits: PlainOption | undefined } {
+  if (options === undefined) return { signal: undefined, limits: undefined };
+  const given = members(options, 'options');
+  return { signal: readSignal(given.get('signal'), 'signal'), limits: plain(given.get('limits'), 'limits', 'id') };
+}
+
+// Any object that behaves like one, since polyfills and other realms have signals of their own.
+function readSignal(value: unknown, path: string): AbortSignal | undefined {
+  if (value === undefined) return undefined;
+  const signal = value as Partial<AbortSignal> | null;
+  if (typeof signal?.addEventListener === 'function' && typeof signal.aborted === 'boolean')
+    return signal as AbortSignal;
+  throw new BadValue(path, `must be an AbortSignal, not ${describe(value)}`);
+}

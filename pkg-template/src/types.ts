@@ -1,0 +1,464 @@
+/** The shapes of a conversation: what hosts give it and what it gives them. */
+
+import type { ConversationStore } from './store-types.js';
+
+/** Plain JSON. Numbers are finite; a member whose value is `undefined` counts as absent. */
+export type JsonValue = null | boolean | number | string | JsonValue[] | { [key: string]: JsonValue };
+
+/** Names a versioned implementation that a registry can find again. */
+export interface RuntimeReference {
+  id: string;
+  version: string;
+}
+
+/**
+ * A participant's private state at a boundary, opaque to the engine. `data` replaces the previous
+ * head; `append` is added to what earlier checkpoints of this participant appended.
+ */
+export interface ParticipantCheckpoint {
+  version: string;
+  data: JsonValue;
+  append?: readonly JsonValue[];
+}
+
+/** A published message. `revision` is the one that published it. */
+export interface SharedMessage {
+  readonly id: string;
+  readonly participantId: string;
+  readonly content: string;
+  readonly revision: number;
+  readonly turnId: string;
+  readonly groupId: string;
+  /** Only in team conversations. */
+  readonly roomId?: string;
+  /** Only in team conversations. */
+  readonly mentions?: readonly string[];
+}
+
+/** One participant's contribution to a group. A retry keeps `turnId` and has another `attemptId`. */
+export interface ParticipantTurn {
+  conversationId: string;
+  participantId: string;
+  turnId: string;
+  attemptId: string;
+  groupId: string;
+  /** What the conversation is for. */
+  purpose?: string;
+  /** `messages`: those published up to `baseRevision` that this participant neither wrote nor was given before. */
+  context: { baseRevision: number; messages: readonly SharedMessage[] };
+}
+
+/** What a turn came to. `content` may be empty and is at most 1 MiB of UTF-16 units. */
+export type ParticipantOutcome =
+  | { kind: 'speak'; content: string }
+  | { kind: 'yield' }
+  | { kind: 'failed'; message: string }
+  | { kind: 'wait'; requests: readonly ParticipantRequest[] };
+
+/** What accompanies a turn. */
+export interface ParticipantExecutionOptions {
+  /** Fires when the turn should stop; its reason says why. */
+  signal: AbortSignal;
+  /** Streams text to observers, in order; resolves when they have it, or when the signal fires. */
+  onDelta(text: string): Promise<void>;
+  services: TurnServices;
+}
+
+/** One participant's state in one conversation, exclusive to one running turn. */
+export interface ParticipantSession {
+  runTurn(turn: ParticipantTurn, options: ParticipantExecutionOptions): Promise<ParticipantOutcome>;
+  /** Continues the same turn after its `wait`, with all answers in request order. */
+  resumeTurn?(
+    turn: ParticipantTurn,
+    responses: readonly ParticipantResponse[],
+    options: ParticipantExecutionOptions,
+  ): Promise<ParticipantOutcome>;
+  /** The private state after a turn; asked for once the turn's result is saved. */
+  checkpoint?(): Promise<ParticipantCheckpoint>;
+}
+
+/** A session and the way to give it back; `release` is called once. */
+export interface ParticipantLease {
+  session: ParticipantSession;
+  release(): Promise<void>;
+}
+
+/** Opens sessions of a participant. */
+export interface ParticipantFactory {
+  /** Whether sessions can continue after a wait: they have `resumeTurn` and `checkpoint`. */
+  supportsContinuation?: boolean;
+  /** The checkpoint versions its sessions understand. */
+  checkpointVersions?: readonly string[];
+  /** `metered`: every model call is admitted and reported through the turn's services. */
+  modelCalls?: 'none' | 'metered';
+  openSession(context: {
+    conversationId: string;
+    participantId: string;
+    /** What to restore: the last head with every append joined. */
+    checkpoint?: ParticipantCheckpoint;
+    /** The conversation this one was forked from. */
+    forkedFrom?: { conversationId: string; revision: number };
+  }): Promise<ParticipantLease>;
+}
+
+/** A participant that a runtime speaks for. */
+export interface AgentParticipant {
+  kind: 'agent';
+  id: string;
+  description?: string;
+  runtime: RuntimeReference;
+  factory: ParticipantFactory;
+}
+
+/** A person or remote system; answers through `submitInput` and `resume`. */
+export interface ExternalParticipant {
+  kind: 'external';
+  id: string;
+  description?: string;
+}
+
+export type ParticipantDefinition = AgentParticipant | ExternalParticipant;
+
+/** What a turn asks for before it can go on. `id` was never used before in the conversation. */
+export type ParticipantRequest = { id: string; reason: string } & (
+  | { kind: 'input'; participantId: string }
+  | { kind: 'approval' | 'reconciliation'; data: JsonValue }
+);
+
+/** A question the conversation waits on. `memberId` is absent where a selection asks. */
+export type ConversationRequest = {
+  id: string;
+  reason: string;
+  participantId: string;
+  groupId: string;
+  turnId: string;
+} & ({ kind: 'input'; memberId?: string } | { kind: 'approval' | 'reconciliation'; memberId: string; data: JsonValue });
+
+/** An answer; exactly the members of its kind, which is the request's kind. */
+export type RequestResponse =
+  | { kind: 'input'; content: string }
+  | { kind: 'input'; declined: true; reason?: string }
+  | { kind: 'approval'; approved: boolean; reason?: string }
+  | { kind: 'reconciliation'; data: JsonValue };
+
+/** A request with its answer, as a continued turn is given it. */
+export interface ParticipantResponse {
+  request: ConversationRequest;
+  responseId: string;
+  response: RequestResponse;
+}
+
+/** Who goes next. `parallel` names agents, in publication order; `wait` names an external participant. */
+export type Selection =
+  | { kind: 'speak'; participantId: string }
+  | { kind: 'parallel'; participantIds: readonly string[] }
+  | { kind: 'wait'; participantId: string; reason: string }
+  | { kind: 'finish'; reason: string };
+
+/** A turn of a committed group. */
+export interface CompletedTurn {
+  readonly id: string;
+  readonly groupId: string;
+  readonly participantId: string;
+  readonly outcome: 'speak' | 'yield';
+  /** When its first attempt started, ISO 8601. */
+  readonly startedAt: string;
+  /** When its result was saved, ISO 8601. */
+  readonly settledAt: string;
+}
+
+/** What a selector sees; nothing private. */
+export interface SelectionContext {
+  participants: readonly { readonly id: string; readonly kind: 'agent' | 'external'; readonly description?: string }[];
+  messages: readonly SharedMessage[];
+  turns: readonly CompletedTurn[];
+  /** Turns left in this run. */
+  remainingTurns: number;
+}
+
+/** Decides who goes next. */
+export interface TurnSelector {
+  /** Under which reference a load finds it again. */
+  reference?: RuntimeReference;
+  modelCalls?: 'none' | 'metered';
+  /** Its private state, saved with each decision. */
+  checkpoint?(): Promise<ParticipantCheckpoint>;
+  select(
+    context: SelectionContext,
+    options: { signal: AbortSignal; services: TurnServices },
+  ): Selection | Promise<Selection>;
+}
+
+/** Caps; each a positive safe integer. The journal keeps them, and `run({ limits })` replaces them. */
+export interface RunLimits {
+  /** Attempted member turns per run, continued ones included. */
+  maxTurnsPerRun: number;
+  /** How long a run may take before it stops dispatching. */
+  timeoutMs?: number;
+  /** How long a signalled attempt may take to settle before it is given up. */
+  settleTimeoutMs?: number;
+  maxModelCallsPerRun?: number;
+  maxModelCallsPerConversation?: number;
+  maxModelCallsPerParticipant?: number;
+  /** Reported tokens, checked before each dispatch and admission; calls in flight may overrun it. */
+  maxTokensPerRun?: number;
+}
+
+/** Time, where the host's own is not wanted. */
+export interface Clock {
+  /** Epoch milliseconds; must not go back. */
+  now(): number;
+  setTimeout(callback: () => void, delayMs: number): unknown;
+  clearTimeout(handle: unknown): void;
+}
+
+/** What {@link createRoundtable} takes. It is copied; later edits change nothing. */
+export interface RoundtableOptions {
+  /** 1 to 512 UTF-16 units without control characters. */
+  conversationId: string;
+  purpose?: string;
+  /** In declared order; 1 to 1,000. */
+  participants: readonly ParticipantDefinition[];
+  /** Default: `roundRobin()`. */
+  selector?: TurnSelector;
+  limits: RunLimits;
+  /** How many members of a group run at once. Default 1. */
+  maxConcurrentParticipants?: number;
+  /** Default: a store of this conversation's own, in memory. */
+  store?: ConversationStore;
+  /** `durable` is refused where store, factories and selector cannot all be brought back. Default `none`. */
+  recovery?: 'none' | 'durable';
+  /** How long a claim on the stored conversation lasts unrenewed. Default 30,000. */
+  leaseMs?: number;
+  pricing?: PricePolicy;
+  /** Told what became durable, and streamed text; awaited, one event at a time. */
+  onEvent?(event: RoundtableEvent): void | Promise<void>;
+  /** Told what `onEvent` or `pricing` threw; what it throws itself is dropped. */
+  onEventError?(error: unknown, event: RoundtableEvent): void | Promise<void>;
+  /** Fixes every generated id; for tests and reproductions. */
+  seed?: string;
+  clock?: Clock;
+}
+
+/** A conversation. Every method rejects with a `RoundtableError` that has a stable `code`. */
+export interface Roundtable {
+  /**
+   * Advances until an outcome. Completed and failed are final and repeat; the others leave a
+   * conversation that goes on with the next call.
+   * @throws `busy` while another call is at work, `stale-claim` when another host took over,
+   *   `unavailable` when the store did not answer, `disposed`
+   */
+  run(options?: { signal?: AbortSignal; limits?: Partial<RunLimits> }): Promise<RunResult>;
+  /**
+   * Accepts a person's words; never executes anyone. The same `inputId` and content again gives the same receipt.
+   * @throws `conflict`, `busy`, `disposed`
+   */
+  submitInput(input: {
+    participantId: string;
+    inputId: string;
+    expectedRevision: number;
+    content: string;
+    replyToRequestId?: string;
+    /** Who brought it; kept in the journal. */
+    by?: string;
+  }): Promise<{ revision: number; messageId: string }>;
+  /**
+   * Accepts an answer; the next `run()` continues the member. The same `responseId` again gives the same receipt.
+   * @throws `conflict`, `not-found`, `busy`, `disposed`
+   */
+  resume(input: {
+    requestId: string;
+    responseId: string;
+    expectedRevision: number;
+    response: RequestResponse;
+    by?: string;
+  }): Promise<{ revision: number; requestId: string; responseId: string }>;
+  /**
+   * Closes an open request: a selection's wait counts as a yield, a member's turn is given a declined answer.
+   * @throws `conflict`, `not-found`, `busy`, `disposed`
+   */
+  withdraw(input: {
+    requestId: string;
+    expectedRevision: number;
+    by: string;
+    reason: string;
+  }): Promise<{ revision: number }>;
+  /** The state at the last durable revision: frozen, built on first access, shared until the next change. */
+  snapshot(): ConversationSnapshot;
+  /**
+   * Events from now on. Each call is one consumer with a buffer of 1,024 events, in which unread
+   * deltas of one attempt merge; one that falls further behind ends with an error. It ends normally
+   * with `dispose()` or when `signal` fires.
+   */
+  events(options?: { signal?: AbortSignal }): AsyncIterableIterator<RoundtableEvent>;
+  /**
+   * Ends an active run as `cancelled`, waits for running work and releases every session once;
+   * called from inside a callback of this conversation it resolves at once. Idempotent.
+   * @throws an AggregateError with `code`, listing the releases that failed
+   */
+  dispose(): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/** How a run ended, and the revision of its end. */
+export type RunResult = { revision: number } & (
+  | { status: 'completed'; reason: string }
+  | { status: 'limited'; reason: 'turns' | 'time' | 'model-calls' | 'tokens' }
+  | { status: 'cancelled' }
+  | { status: 'failed'; message: string; code?: string }
+  | { status: 'waiting'; requests: ConversationRequest[] }
+);
+
+/** The public state of a conversation at one revision. */
+export interface ConversationSnapshot {
+  readonly conversationId: string;
+  /** 0 before the first call that writes. */
+  readonly revision: number;
+  readonly status: 'open' | 'waiting' | 'completed' | 'failed' | 'recovery-required';
+  readonly purpose?: string;
+  readonly participants: SelectionContext['participants'];
+  readonly messages: readonly SharedMessage[];
+  readonly turns: readonly CompletedTurn[];
+  /** Open requests, in selection and request order. */
+  readonly requests: readonly ConversationRequest[];
+  /** One record for each model call, in the order of their admission. */
+  readonly usage: readonly UsageRecord[];
+}
+
+/** What every event has. `at` is ISO 8601. */
+export interface EventBase {
+  readonly conversationId: string;
+  /** The run it belongs to, or the latest; absent before the first. */
+  readonly runId?: string;
+  readonly at: string;
+}
+
+/** Streamed text: a preview, not durable. `index` counts from 0 in each attempt. */
+export type DeltaEvent = EventBase & {
+  readonly type: 'delta';
+  readonly groupId: string;
+  readonly turnId: string;
+  readonly attemptId: string;
+  readonly participantId: string;
+  readonly index: number;
+  readonly text: string;
+};
+
+/** Something that became durable at `revision`. */
+export type DurableEvent = EventBase & { readonly revision: number } & (
+    | { readonly type: 'run-started' }
+    | { readonly type: 'selected'; readonly selection: Selection }
+    | {
+        readonly type: 'group-started';
+        readonly groupId: string;
+        readonly participantIds: readonly string[];
+        readonly baseRevision: number;
+      }
+    | {
+        readonly type: 'turn-started';
+        readonly turnId: string;
+        readonly attemptId: string;
+        readonly participantId: string;
+      }
+    | {
+        readonly type: 'turn-stopped';
+        readonly turnId: string;
+        readonly attemptId: string;
+        readonly participantId: string;
+        readonly reason: 'cancelled' | 'time' | 'model-calls' | 'group-failed' | 'interrupted';
+      }
+    | { readonly type: 'prepared'; readonly groupId: string; readonly turnId: string; readonly participantId: string }
+    /** Also sent for unprompted input, and with an empty list where all members yielded. */
+    | { readonly type: 'published'; readonly groupId: string; readonly messages: readonly SharedMessage[] }
+    | { readonly type: 'requested'; readonly requests: readonly ConversationRequest[] }
+    | { readonly type: 'answered'; readonly requestId: string }
+    | { readonly type: 'usage'; readonly record: UsageRecord }
+    | { readonly type: 'run-ended'; readonly result: RunResult }
+  );
+
+export type RoundtableEvent = DeltaEvent | DurableEvent;
+
+/** What a turn may ask of the conversation, on its own account. */
+export interface TurnServices {
+  /**
+   * Await this before a model call. Idempotent per call id.
+   * @throws `model-call-limit` where a limit is spent, `conflict` where the id names another call, the
+   *   signal's reason once it fired
+   */
+  admitModelCall(call: { callId: string; providerId: string; modelId: string }): Promise<void>;
+  /**
+   * Reports a call; an identical report is a no-op, and a final one cannot be replaced.
+   * @throws `conflict`, `not-found` for a call that was not admitted
+   */
+  recordUsage(report: UsageReport): Promise<void>;
+}
+
+/** Token counts: safe integers from 0. */
+export interface TokenCounts {
+  input?: number;
+  output?: number;
+  cacheRead?: number;
+  cacheWrite?: number;
+  reasoning?: number;
+}
+
+/** What a participant or selector reports of a model call. */
+export interface UsageReport {
+  callId: string;
+  outcome: 'completed' | 'failed' | 'cancelled' | 'cache-hit';
+  provenance: 'reported' | 'partial' | 'estimated' | 'unknown';
+  tokens?: TokenCounts;
+  /** The provider's own report, opaque to the engine. */
+  raw?: JsonValue;
+  /** Whether a later report may not replace this one. */
+  final: boolean;
+  /** With a cache hit, which had no admission. */
+  providerId?: string;
+  /** With a cache hit, which had no admission. */
+  modelId?: string;
+}
+
+interface UsageIdentity {
+  readonly callId: string;
+  readonly providerId: string;
+  readonly modelId: string;
+  readonly conversationId: string;
+  readonly runId: string;
+  readonly principal: { readonly kind: 'participant' | 'selector'; readonly id: string };
+  /** `null` where the selector called. */
+  readonly turnId: string | null;
+  readonly groupId: string | null;
+  readonly attemptId: string;
+  /** The revision of its last change. */
+  readonly revision: number;
+  readonly price: { readonly version: string; readonly cost: Money | null } | null;
+}
+
+/** A call that was admitted and not yet reported. */
+export type ReservedUsageRecord = UsageIdentity & { readonly status: 'reserved' };
+
+/** A call that was reported. */
+export type SettledUsageRecord = UsageIdentity & {
+  readonly status: 'settled';
+  readonly outcome: UsageReport['outcome'];
+  readonly provenance: UsageReport['provenance'];
+  readonly tokens?: Readonly<TokenCounts>;
+  readonly raw?: JsonValue;
+  readonly final: boolean;
+};
+
+/** One line of the ledger. */
+export type UsageRecord = ReservedUsageRecord | SettledUsageRecord;
+
+/** An amount in a currency's minor units, a decimal integer of any size up to 64 digits. */
+export interface Money {
+  readonly currency: string;
+  readonly minorUnits: string;
+}
+
+/** What calls cost. Asked once per settlement, before it is journaled; never again on load. */
+export interface PricePolicy {
+  version: string;
+  /** A throw or a malformed amount counts as `null` and goes to `onEventError`. */
+  cost(record: Omit<SettledUsageRecord, 'revision' | 'price'>): Money | null;
+}

@@ -1,0 +1,196 @@
+/**
+ * Values at the door. What a host hands in is read once, member by member, and leaves here as text or
+ * as primitives, so that nothing it does to its objects later matters.
+ */
+
+/** How deep arrays and objects may nest. */
+export const MAX_DEPTH = 100;
+/** The longest JSON value, in UTF-16 units of its text. */
+export const MAX_JSON = 4 * 1024 * 1024;
+/** The longest id, in UTF-16 units. */
+export const MAX_ID = 512;
+/** The longest purpose, description or reason, in UTF-16 units. */
+export const MAX_TEXT = 8192;
+/** The longest content of a message, in UTF-16 units. */
+export const MAX_CONTENT = 1024 * 1024;
+
+/** A value that is not what it must be. The message begins with its path and never shows the value itself. */
+export class BadValue extends Error {
+  constructor(path: string, problem: string) {
+    super(`${path} ${problem}`);
+  }
+}
+
+/** What kind of value this is, for messages. */
+export function describe(value: unknown): string {
+  if (value === null || value === undefined) return String(value);
+  if (typeof value === 'number') return Number.isFinite(value) ? 'a number' : String(value);
+  if (typeof value !== 'object') return typeof value === 'bigint' ? 'a BigInt' : `a ${typeof value}`;
+  if (Array.isArray(value)) return 'an array';
+  return isPlain(value) ? 'an object' : `a ${Object.prototype.toString.call(value).slice(8, -1)} instance`;
+}
+
+/** Whether an object is plain: no prototype, or the `Object.prototype` of any realm. */
+export function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  if (prototype === Object.prototype || prototype === null) return !(Symbol.toStringTag in value);
+  return isRoot(prototype as object) && !(Symbol.toStringTag in value);
+}
+
+// The prototype of plain objects of another realm has none itself, and is no null-prototype object of a host.
+function isRoot(prototype: object): boolean {
+  return Object.getPrototypeOf(prototype) === null && Object.hasOwn(prototype, 'isPrototypeOf');
+}
+
+/** The members of a plain object, read once. A member whose value is `undefined` is absent. */
+export function members(value: unknown, path: string): Map<string, unknown> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value) || !isPlain(value)) {
+    throw new BadValue(path, `must be a plain object, not ${describe(value)}`);
+  }
+  const found = new Map<string, unknown>();
+  for (const key of Reflect.ownKeys(value)) {
+    const property = Object.getOwnPropertyDescriptor(value, key);
+    if (property === undefined || !property.enumerable) continue;
+    if (typeof key === 'symbol') throw new BadValue(path, 'has a symbol as key');
+    if (!('value' in property)) throw new BadValue(memberPath(path, key), 'is an accessor');
+    if (property.value !== undefined) found.set(key, property.value);
+  }
+  return found;
+}
+
+/** The members of a plain object that has every one of `required`, and none but these and `optional`. */
+export function exactly(
+  value: unknown,
+  path: string,
+  required: readonly string[],
+  optional: readonly string[] = [],
+): Map<string, unknown> {
+  const found = members(value, path);
+  for (const key of required) if (!found.has(key)) throw new BadValue(memberPath(path, key), 'is missing');
+  if (found.size > required.length) {
+    for (const key of found.keys()) {
+      if (!required.includes(key) && !optional.includes(key)) {
+        throw new BadValue(memberPath(path, key), 'is not a known member');
+      }
+    }
+  }
+  return found;
+}
+
+/** The elements of an array without holes, read once. */
+export function elements(value: unknown, path: string, max: number): unknown[] {
+  if (!Array.isArray(value)) throw new BadValue(path, `must be an array, not ${describe(value)}`);
+  if (value.length > max) throw new BadValue(path, `has ${value.length} elements, more than ${max}`);
+  const found: unknown[] = [];
+  for (let index = 0; index < value.length; index++) {
+    const property = Object.getOwnPropertyDescriptor(value, index);
+    if (property === undefined) throw new BadValue(`${path}[${index}]`, 'is a hole');
+    if (!('value' in property)) throw new BadValue(`${path}[${index}]`, 'is an accessor');
+    found.push(property.value);
+  }
+  return found;
+}
+
+/** An id: 1 to 512 UTF-16 units of well-formed text. */
+export function identifier(value: unknown, path: string): string {
+  if (typeof value !== 'string') throw new BadValue(path, `must be a string, not ${describe(value)}`);
+  if (value.length === 0 || value.length > MAX_ID) throw new BadValue(path, `must have 1 to ${MAX_ID} UTF-16 units`);
+  if (!isWellFormed(value)) throw new BadValue(path, 'holds a lone surrogate');
+  return value;
+}
+
+/** Text of at most `max` UTF-16 units; lone surrogates become U+FFFD. */
+export function text(value: unknown, path: string, max: number): string {
+  if (typeof value !== 'string') throw new BadValue(path, `must be a string, not ${describe(value)}`);
+  if (value.length > max) throw new BadValue(path, `has ${value.length} UTF-16 units, more than ${max}`);
+  return toWellFormed(value);
+}
+
+/** A function of a host object, to be called on it. */
+export function isFunction(value: unknown): value is (...args: never[]) => unknown {
+  return typeof value === 'function';
+}
+
+/** The JSON text of a plain value; refuses whatever JSON has no place for, with the path of it. */
+export function jsonText(value: unknown, path: string): string {
+  const written = write(value, path, []);
+  if (written.length > MAX_JSON) throw new BadValue(path, `is longer than ${MAX_JSON} UTF-16 units as JSON`);
+  return written;
+}
+
+function write(value: unknown, path: string, above: object[]): string {
+  switch (typeof value) {
+    case 'string':
+      return JSON.stringify(toWellFormed(value));
+    case 'number':
+      if (!Number.isFinite(value)) throw new BadValue(path, `is ${value}, which JSON has no number for`);
+      return JSON.stringify(value);
+    case 'boolean':
+      return value ? 'true' : 'false';
+    case 'object':
+      break;
+    default:
+      throw new BadValue(path, `must be JSON, not ${describe(value)}`);
+  }
+  if (value === null) return 'null';
+  if (above.includes(value)) throw new BadValue(path, 'contains itself');
+  if (above.length >= MAX_DEPTH) throw new BadValue(path, `is nested deeper than ${MAX_DEPTH}`);
+  above.push(value);
+  const written = Array.isArray(value) ? writeArray(value, path, above) : writeObject(value, path, above);
+  above.pop();
+  return written;
+}
+
+function writeArray(value: unknown[], path: string, above: object[]): string {
+  if (!isPlainArray(value)) throw new BadValue(path, 'must be a plain array');
+  const items = elements(value, path, MAX_JSON);
+  if (Object.keys(value).length > items.length) throw new BadValue(path, 'is an array with further members');
+  return `[${items.map((item, index) => write(item, `${path}[${index}]`, above)).join(',')}]`;
+}
+
+function isPlainArray(value: unknown[]): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  // `Array.prototype` of any realm is itself an array, directly above that realm's `Object.prototype`.
+  return (
+    prototype === Array.prototype || (Array.isArray(prototype) && isRoot(Object.getPrototypeOf(prototype) as object))
+  );
+}
+
+function writeObject(value: object, path: string, above: object[]): string {
+  const parts: string[] = [];
+  for (const [key, member] of members(value, path)) {
+    const at = memberPath(path, key);
+    if (!isWellFormed(key)) throw new BadValue(at, 'has a key with a lone surrogate');
+    parts.push(`${JSON.stringify(key)}:${write(member, at, above)}`);
+  }
+  return `{${parts.join(',')}}`;
+}
+
+function memberPath(path: string, key: string): string {
+  return /^[A-Za-z_$][\w$]{0,63}$/.test(key) ? `${path}.${key}` : `${path}[${JSON.stringify(key.slice(0, 64))}]`;
+}
+
+// In every supported host; newer than the library this is compiled against.
+interface WellFormed {
+  isWellFormed(): boolean;
+  toWellFormed(): string;
+}
+
+/** Whether a text has no lone surrogate. */
+export function isWellFormed(value: string): boolean {
+  return (value as unknown as WellFormed).isWellFormed();
+}
+
+/** The text with U+FFFD in place of each lone surrogate. */
+export function toWellFormed(value: string): string {
+  return (value as unknown as WellFormed).toWellFormed();
+}
+
+/** Freezes a value made by `JSON.parse`, with everything in it. */
+export function deepFreeze<T>(value: T): T {
+  if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) {
+    Object.freeze(value);
+    for (const member of Object.values(value)) deepFreeze(member);
+  }
+  return value;
+}

@@ -1,0 +1,218 @@
+//! The handle that the shell holds.
+
+use super::executor::Executor;
+use super::host::{JsHost, json, timer};
+use super::ports::Ports;
+use super::slots::{Answer, Slots};
+use crate::conversation::Machine;
+use crate::conversation::config::{Config, LimitsPatch};
+use crate::conversation::effect::Status;
+use crate::conversation::error::{Code, RoundtableError};
+use crate::conversation::input::{CallId, Input, Request, Ticket};
+use crate::driver::Driver;
+use crate::record::model;
+use crate::record::usage::{ModelCall, UsageReport};
+use crate::value::Json;
+use serde::Serialize;
+use std::cell::Cell;
+use std::rc::Rc;
+use wasm_bindgen::prelude::{JsValue, wasm_bindgen};
+
+/// One conversation. Calls are answered through the ports, never by a return value; host code that runs
+/// meanwhile may call in again.
+#[wasm_bindgen]
+pub struct RoundtableHandle {
+    driver: Rc<Driver<JsHost>>,
+    ports: Rc<Ports>,
+    slots: Slots,
+    executor: Executor,
+    observed: Rc<Cell<bool>>,
+}
+
+/// What a snapshot shows beside the transcript.
+#[derive(Serialize)]
+struct State<'a> {
+    status: Status,
+    requests: Vec<&'a model::Request>,
+}
+
+#[wasm_bindgen]
+impl RoundtableHandle {
+    /// Checks the options, given as plain data without functions; throws the JSON of an error.
+    #[wasm_bindgen(constructor)]
+    pub fn new(options: JsValue, ports: Ports) -> Result<RoundtableHandle, JsValue> {
+        let config = read_options(options).map_err(|error| JsValue::from(json(&error)))?;
+        let owner = random_id().map_err(|error| JsValue::from(json(&error)))?;
+        let machine = Machine::new(config, owner.into()).map_err(|error| JsValue::from(json(&error)))?;
+        let (ports, slots, executor) = (Rc::new(ports), Slots::default(), Executor::default());
+        let observed = Rc::new(Cell::new(false));
+        let host = JsHost {
+            ports: ports.clone(),
+            slots: slots.clone(),
+            executor: executor.clone(),
+            observed: observed.clone(),
+        };
+        Ok(RoundtableHandle { driver: Driver::new(machine, host), ports, slots, executor, observed })
+    }
+
+    /// `run()`; `aborted` where its signal fired before the call.
+    pub fn run(&self, call: CallId, limits: JsValue, aborted: bool) {
+        let limits = if limits.is_undefined() { Ok(None) } else { read_limits(limits).map(Some) };
+        match limits {
+            Ok(limits) => self.input(Input::Called { call, request: Request::Run { limits } }),
+            Err(error) => return self.refuse(call, error),
+        }
+        if aborted {
+            self.input(Input::Aborted { call });
+        }
+        self.executor.drain();
+    }
+
+    /// Any other call, as the JSON of its request, which the shell has checked.
+    pub fn call(&self, call: CallId, request: &str) {
+        match serde_json::from_str(request) {
+            Ok(request) => self.step(Input::Called { call, request }),
+            Err(error) => self.refuse(call, RoundtableError::new(Code::Internal, error.to_string())),
+        }
+    }
+
+    /// The signal of a `run()` fired.
+    #[wasm_bindgen(js_name = abortRun)]
+    pub fn abort_run(&self, call: CallId) {
+        self.step(Input::Aborted { call });
+    }
+
+    /// A member or the selector wants to call a model.
+    pub fn admit(&self, ticket: Ticket, attempt: &str, call: &str) {
+        match serde_json::from_str::<ModelCall>(call) {
+            Ok(call) => self.step(Input::AdmissionAsked { ticket, attempt: attempt.into(), call }),
+            Err(error) => self.refuse_ticket(ticket, &error),
+        }
+    }
+
+    /// A member or the selector reports a model call.
+    pub fn report(&self, ticket: Ticket, attempt: &str, report: &str) {
+        match serde_json::from_str::<UsageReport>(report) {
+            Ok(report) => self.step(Input::UsageReported { ticket, attempt: attempt.into(), report }),
+            Err(error) => self.refuse_ticket(ticket, &error),
+        }
+    }
+
+    /// A timer ran out.
+    #[wasm_bindgen(js_name = timerFired)]
+    pub fn timer_fired(&self, number: u32) {
+        if let Some(timer) = timer(number) {
+            self.step(Input::TimerFired { timer });
+        }
+    }
+
+    /// Whether emissions carry events.
+    #[wasm_bindgen(js_name = setObserved)]
+    pub fn set_observed(&self, observed: bool) {
+        self.observed.set(observed);
+    }
+
+    /// A port call is done; with JSON where it gives something.
+    pub fn settle(&self, slot: u32, text: Option<String>) {
+        self.answer(slot, text.map_or(Answer::Nothing, Answer::Text));
+    }
+
+    /// A port call is done and gives a number.
+    #[wasm_bindgen(js_name = settleNumber)]
+    pub fn settle_number(&self, slot: u32, number: f64) {
+        self.answer(slot, Answer::Number(number));
+    }
+
+    /// A turn spoke.
+    #[wasm_bindgen(js_name = settleSpeak)]
+    pub fn settle_speak(&self, slot: u32, content: String) {
+        self.answer(slot, Answer::Speak(content));
+    }
+
+    /// A port call failed, with the JSON of what was thrown.
+    pub fn fail(&self, slot: u32, failure: String) {
+        self.answer(slot, Answer::Failed(failure));
+    }
+
+    /// The last durable revision; 0 before the record exists.
+    #[must_use]
+    pub fn revision(&self) -> f64 {
+        self.driver.with_machine(|machine| machine.durable().revision as f64)
+    }
+
+    /// JSON of the status and the open requests.
+    #[must_use]
+    pub fn state(&self) -> String {
+        self.driver.with_machine(|machine| {
+            let durable = machine.durable();
+            let requests = durable.open_requests().map(|ask| &ask.request).collect();
+            json(&State { status: durable.status(), requests })
+        })
+    }
+
+    /// JSON of the ledger, in the order of admission.
+    #[must_use]
+    pub fn usage(&self) -> String {
+        self.driver.with_machine(|machine| {
+            let ledger = &machine.durable().ledger;
+            json(&ledger.order.iter().filter_map(|id| ledger.records.get(id)).collect::<Vec<_>>())
+        })
+    }
+}
+
+impl RoundtableHandle {
+    fn input(&self, input: Input) {
+        self.driver.input(input);
+    }
+
+    fn step(&self, input: Input) {
+        self.input(input);
+        self.executor.drain();
+    }
+
+    fn answer(&self, slot: u32, answer: Answer) {
+        self.slots.settle(slot, answer);
+        self.executor.drain();
+    }
+
+    fn refuse(&self, call: CallId, error: RoundtableError) {
+        let _ = self.ports.reply(call, false, &json(&error));
+    }
+
+    fn refuse_ticket(&self, ticket: Ticket, error: &serde_json::Error) {
+        let error = RoundtableError::new(Code::Internal, error.to_string());
+        let _ = self.ports.answer(ticket, Some(&json(&error)));
+    }
+}
+
+impl Drop for RoundtableHandle {
+    fn drop(&mut self) {
+        self.executor.clear();
+    }
+}
+
+fn read_options(options: JsValue) -> Result<Config, RoundtableError> {
+    let mut options = plain(options)?;
+    let has_seed = options.get("seed").is_some();
+    if let (Json::Object(members), false) = (&mut options, has_seed) {
+        members.push(("seed".to_owned(), Json::String(random_id()?)));
+    }
+    Config::read(&options)
+}
+
+fn read_limits(limits: JsValue) -> Result<LimitsPatch, RoundtableError> {
+    LimitsPatch::read(&plain(limits)?)
+}
+
+/// Plain data as it is: numbers of every kind pass, for the checks to name the field.
+fn plain(value: JsValue) -> Result<Json, RoundtableError> {
+    serde_wasm_bindgen::from_value(value)
+        .map_err(|error| RoundtableError::new(Code::InvalidConfig, format!("options: {error}")))
+}
+
+fn random_id() -> Result<String, RoundtableError> {
+    let mut bytes = [0_u8; 16];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| RoundtableError::new(Code::Internal, format!("no random numbers here: {error}")))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
