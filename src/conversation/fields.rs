@@ -4,15 +4,9 @@
 use super::error::{Code, RoundtableError};
 use crate::record::fold::MAX_SAFE_INTEGER;
 use crate::value::Json;
+pub use crate::value::bounds::{MAX_CONTENT, MAX_ID, MAX_TEXT};
 use crate::value::text::utf16_len;
 use std::rc::Rc;
-
-/// The longest id, in UTF-16 units.
-pub const MAX_ID: usize = 512;
-/// The longest purpose, description or reason, in UTF-16 units.
-pub const MAX_TEXT: usize = 8192;
-/// The longest content, in UTF-16 units.
-pub const MAX_CONTENT: usize = 1024 * 1024;
 
 /// An object and where it stands.
 pub struct Fields<'a> {

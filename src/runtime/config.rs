@@ -2,20 +2,13 @@
 
 use super::schema;
 use crate::value::Json;
+use crate::value::bounds::{MAX_CONTENT, MAX_ID, MAX_TEXT, MAX_VALUE};
 use crate::value::text::utf16_len;
 
-/// Bounds of `api.md` section 8, in UTF-16 units where text.
-pub const MAX_ID: usize = 512;
-/// The longest description.
-pub const MAX_DESCRIPTION: usize = 8_192;
-/// The longest message text.
-pub const MAX_CONTENT: usize = 1 << 20;
-/// The longest JSON value, as canonical text.
-pub const MAX_VALUE: usize = 4 << 20;
 /// The most tools of an agent, and the most calls of one reply.
 pub const MAX_TOOLS: usize = 256;
 /// The largest integer a double holds exactly.
-pub const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
+pub const MAX_SAFE_INTEGER: f64 = crate::record::fold::MAX_SAFE_INTEGER as f64;
 /// How many model calls a turn may make where the host does not say.
 pub const DEFAULT_MAX_ROUNDS: u32 = 16;
 
@@ -119,7 +112,7 @@ impl AgentConfig {
 
 fn check_tool(tool: &ToolDefinition, index: usize) -> Result<(), ConfigError> {
     check_name(&format!("tools[{index}].name"), &tool.name)?;
-    check_length(&format!("tools[{index}].description"), &tool.description, MAX_DESCRIPTION)?;
+    check_length(&format!("tools[{index}].description"), &tool.description, MAX_TEXT)?;
     let field = format!("tools[{index}].parameters");
     check_length(&field, &tool.parameters.canonical(), MAX_VALUE)?;
     schema::check_schema(&tool.parameters, &field).map_err(|error| refuse(error.path, error.message))

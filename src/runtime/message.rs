@@ -1,8 +1,9 @@
 //! Chat messages: what a model reads and writes, checked member by member.
 
 use super::codec::{self, Value, ValueError};
-use super::config::{MAX_ID, MAX_TOOLS, MAX_VALUE};
+use super::config::MAX_TOOLS;
 use crate::value::Json;
+use crate::value::bounds::{MAX_ID, MAX_VALUE};
 use crate::value::text::utf16_len;
 
 /// Who speaks in a private history.

@@ -3,11 +3,12 @@
 //! conversation its turn.
 
 use super::codec::ValueError;
-use super::config::{AgentConfig, MAX_CONTENT, MAX_DESCRIPTION, ToolDefinition};
+use super::config::{AgentConfig, ToolDefinition};
 use super::fingerprint::sha256_hex;
 use super::message::ToolCall;
 use super::schema;
 use crate::value::Json;
+use crate::value::bounds::{MAX_CONTENT, MAX_TEXT};
 use crate::value::text::utf16_len;
 use std::collections::HashMap;
 use std::collections::HashSet;
@@ -45,7 +46,7 @@ impl ToolFault {
     #[must_use]
     pub fn content(&self) -> String {
         let text = |text: &str| Json::String(text.to_owned());
-        let message = truncated(&self.to_string(), MAX_DESCRIPTION);
+        let message = truncated(&self.to_string(), MAX_TEXT);
         let error = Json::Object(vec![("code".to_owned(), text(self.code())), ("message".to_owned(), text(&message))]);
         Json::Object(vec![("error".to_owned(), error)]).canonical()
     }

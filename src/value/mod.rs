@@ -1,5 +1,6 @@
 //! Values every module shares: strict JSON and its canonical text, text measures, instants.
 
+pub mod bounds;
 pub mod instant;
 pub mod json;
 pub mod text;

@@ -1,10 +1,10 @@
 //! Messages that a history can hold: checked, and already in the form a checkpoint has them in.
 
 use crate::runtime::codec::{Value, ValueError};
-use crate::runtime::config::MAX_CONTENT;
 use crate::runtime::message::{ChatMessage, MessageState, Role};
 use crate::runtime::tool::with_unique_ids;
 use crate::value::Json;
+use crate::value::bounds::MAX_CONTENT;
 use crate::value::text::utf16_len;
 
 /// A message and its coded form.
