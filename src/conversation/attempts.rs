@@ -414,10 +414,10 @@ impl Machine {
             let Some(attempt_id) = attempt_id else { continue };
             let Some(attempt) = self.attempts.get_mut(&attempt_id) else { continue };
             match (phase, attempt.failure.clone()) {
-                (Phase::Running, Some(failure)) => self.save_failure(&attempt_id, failure),
+                (Phase::Running | Phase::Settled, Some(failure)) => self.save_failure(&attempt_id, failure),
                 (Phase::Running, None) if attempt.result.is_some() => self.settle(&attempt_id),
                 (Phase::Running, None) => self.stopped_because(&attempt_id, StopReason::Interrupted),
-                (Phase::Settled, _) => {
+                (Phase::Settled, None) => {
                     attempt.phase = AttemptPhase::Settling;
                     self.take_checkpoint(&attempt_id);
                 }
