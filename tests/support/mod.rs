@@ -7,7 +7,8 @@ use agent_roundtable::conversation::input::{
     Batch, CallId, Claim, Decision, Now, ReadBatches, Request, SessionTraits, Ticket,
 };
 use agent_roundtable::conversation::{Code, Config, Effect, Event, Input, Machine, RoundtableError};
-use agent_roundtable::record::model::{Checkpoint, Outcome, Selection};
+use agent_roundtable::record::model::{Checkpoint, Id, InputResponse, Outcome, Response, Selection};
+use agent_roundtable::record::usage::Money;
 use agent_roundtable::value::Json;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -26,6 +27,13 @@ pub struct Instant {
     pub turn: Turn,
     pub traits: SessionTraits,
     pub decisions: VecDeque<Selection>,
+    /// Turns, selections and deliveries are left for the test to answer.
+    pub hold: bool,
+    pub running: Vec<Id>,
+    pub effects: Vec<Effect>,
+    /// What the store answers the next appends with, before it works again.
+    pub append_failures: VecDeque<(StoreFailure, bool)>,
+    pub cost: Option<Money>,
     next_call: CallId,
 }
 
@@ -37,6 +45,18 @@ pub fn config(extra: &str) -> Config {
             {{"kind":"external","id":"pia"}}],"limits":{{"maxTurnsPerRun":4}}{extra}}}"#
     );
     Config::read(&Json::parse(&text).unwrap()).unwrap()
+}
+
+pub fn said(content: &str) -> Response {
+    Response::Input(InputResponse::Said { content: content.into() })
+}
+
+pub fn thrown(message: &str) -> Thrown {
+    Thrown { message: message.into(), code: None, value: None, is_abort: false, is_refused_admission: false }
+}
+
+pub fn lost() -> StoreFailure {
+    StoreFailure { code: None, message: "no answer".into(), value: None }
 }
 
 pub fn speak(content: &str) -> Result<Outcome, Thrown> {
@@ -57,15 +77,67 @@ impl Instant {
             turn,
             traits: SessionTraits { can_resume: true, can_checkpoint: false },
             decisions: VecDeque::new(),
+            hold: false,
+            running: Vec::new(),
+            effects: Vec::new(),
+            append_failures: VecDeque::new(),
+            cost: None,
             next_call: 0,
         }
     }
 
     pub fn call(&mut self, request: Request) -> Result<Reply, RoundtableError> {
+        let call = self.start(request);
+        self.replies.remove(&call).expect("every call is replied to")
+    }
+
+    /// A call that may not be replied to at once.
+    pub fn start(&mut self, request: Request) -> CallId {
         self.next_call += 1;
         let call = self.next_call;
         self.input(Input::Called { call, request });
-        self.replies.remove(&call).expect("every call is replied to")
+        call
+    }
+
+    pub fn submit(
+        &mut self,
+        id: &str,
+        content: &str,
+        reply_to: Option<&str>,
+        at: u64,
+    ) -> Result<Reply, RoundtableError> {
+        self.call(Request::SubmitInput {
+            participant_id: "pia".into(),
+            input_id: id.into(),
+            expected_revision: at,
+            content: content.into(),
+            reply_to: reply_to.map(Into::into),
+            by: None,
+        })
+    }
+
+    pub fn resume(&mut self, request: &str, id: &str, response: Response, at: u64) -> Result<Reply, RoundtableError> {
+        let (request_id, response_id) = (request.into(), id.into());
+        self.call(Request::Resume { request_id, response_id, expected_revision: at, response, by: None })
+    }
+
+    pub fn revision(&self) -> u64 {
+        self.machine.durable().revision
+    }
+
+    pub fn returns(&mut self, attempt: &Id, result: Result<Outcome, Thrown>) {
+        self.running.retain(|id| id != attempt);
+        self.input(Input::TurnReturned { attempt: attempt.clone(), result });
+    }
+
+    pub fn count(&self, wanted: impl Fn(&Effect) -> bool) -> usize {
+        self.effects.iter().filter(|effect| wanted(effect)).count()
+    }
+
+    /// The journal's entries of one kind, by name.
+    pub fn entries(&self, kind: &str) -> Vec<&String> {
+        let head = format!("{{\"{kind}/1\"");
+        self.batches.iter().flat_map(|b| &b.entries).filter(|line| line.starts_with(&head)).collect()
     }
 
     pub fn run(&mut self) -> Reply {
@@ -82,6 +154,7 @@ impl Instant {
         while let Some(input) = inbox.pop_front() {
             self.machine.handle_input(self.now, input);
             while let Some(effect) = self.machine.poll_effect() {
+                self.effects.push(effect.clone());
                 inbox.extend(self.perform(effect));
             }
         }
@@ -109,17 +182,36 @@ impl Instant {
                 Some(Input::BatchesRead(Ok(Some(ReadBatches { revision: self.batches.len() as u64, batches }))))
             }
             Effect::Append { expected_revision, operation_id, entries, .. } => {
-                assert_eq!(expected_revision, self.batches.len() as u64);
                 self.appends += 1;
                 let revision = expected_revision + 1;
+                if self.batches.iter().any(|batch| batch.operation_id == operation_id) {
+                    return Some(Input::Appended(Ok(revision)));
+                }
+                let failure = self.append_failures.pop_front();
+                if let Some((failure, false)) = failure {
+                    return Some(Input::Appended(Err(failure)));
+                }
+                assert_eq!(expected_revision, self.batches.len() as u64);
+                if let Some((landed, _)) = failure {
+                    self.batches.push(Batch { revision, operation_id, entries: entries.to_vec() });
+                    return Some(Input::Appended(Err(landed)));
+                }
                 self.batches.push(Batch { revision, operation_id, entries: entries.to_vec() });
                 Some(Input::Appended(Ok(revision)))
             }
             Effect::Select { attempt, .. } => {
+                if self.hold {
+                    self.running.push(attempt);
+                    return None;
+                }
                 let selection = self.decisions.pop_front().unwrap_or(Selection::Finish { reason: "done".into() });
                 Some(Input::SelectorReturned { attempt, result: Ok(Decision { selection, checkpoint: None }) })
             }
             Effect::OpenSession { session, .. } => Some(Input::SessionOpened { session, result: Ok(self.traits) }),
+            Effect::RunTurn { turn, .. } | Effect::ResumeTurn { turn, .. } if self.hold => {
+                self.running.push(turn.attempt_id.clone());
+                None
+            }
             Effect::RunTurn { turn, .. } | Effect::ResumeTurn { turn, .. } => {
                 Some(Input::TurnReturned { attempt: turn.attempt_id.clone(), result: (self.turn)(&turn) })
             }
@@ -129,7 +221,7 @@ impl Instant {
                 Some(Input::CheckpointReturned { attempt, result })
             }
             Effect::ReleaseSession { session } => Some(Input::SessionReleased { session, result: Ok(()) }),
-            Effect::Price { ticket, .. } => Some(Input::Priced { ticket, cost: None }),
+            Effect::Price { ticket, .. } => Some(Input::Priced { ticket, cost: self.cost.clone() }),
             Effect::Emit(emission) => {
                 self.events.extend(emission.events);
                 Some(Input::Delivered { emission: emission.emission })
