@@ -29,20 +29,28 @@ pub struct Instant {
     pub decisions: VecDeque<Selection>,
     /// Turns, selections and deliveries are left for the test to answer.
     pub hold: bool,
+    hold_selector: bool,
     pub running: Vec<Id>,
     pub effects: Vec<Effect>,
     /// What the store answers the next appends with, before it works again.
     pub append_failures: VecDeque<(StoreFailure, bool)>,
     pub cost: Option<Money>,
+    pub checkpoint_version: &'static str,
+    /// How many appends are acknowledged with another revision than theirs.
+    pub wrong_receipts: u32,
     next_call: CallId,
 }
 
 pub fn config(extra: &str) -> Config {
+    config_of(4, extra)
+}
+
+pub fn config_of(turns: u64, extra: &str) -> Config {
     let text = format!(
         r#"{{"conversationId":"c","seed":"s","participants":[
             {{"kind":"agent","id":"ana","runtime":{{"id":"r","version":"1"}},"supportsContinuation":true,"checkpointVersions":["v"]}},
             {{"kind":"agent","id":"bo","runtime":{{"id":"r","version":"1"}},"supportsContinuation":true,"checkpointVersions":["v"]}},
-            {{"kind":"external","id":"pia"}}],"limits":{{"maxTurnsPerRun":4}}{extra}}}"#
+            {{"kind":"external","id":"pia"}}],"limits":{{"maxTurnsPerRun":{turns}}}{extra}}}"#
     );
     Config::read(&Json::parse(&text).unwrap()).unwrap()
 }
@@ -78,10 +86,13 @@ impl Instant {
             traits: SessionTraits { can_resume: true, can_checkpoint: false },
             decisions: VecDeque::new(),
             hold: false,
+            hold_selector: true,
             running: Vec::new(),
             effects: Vec::new(),
             append_failures: VecDeque::new(),
             cost: None,
+            checkpoint_version: "v",
+            wrong_receipts: 0,
             next_call: 0,
         }
     }
@@ -97,6 +108,17 @@ impl Instant {
         let call = self.next_call;
         self.input(Input::Called { call, request });
         call
+    }
+
+    /// A call whose members wait for the test, while the selector answers at once.
+    pub fn start_held(&mut self, request: Request) -> CallId {
+        self.hold = true;
+        self.hold_selector = false;
+        self.start(request)
+    }
+
+    pub fn last_call(&self) -> CallId {
+        self.next_call
     }
 
     pub fn submit(
@@ -197,10 +219,12 @@ impl Instant {
                     return Some(Input::Appended(Err(landed)));
                 }
                 self.batches.push(Batch { revision, operation_id, entries: entries.to_vec() });
-                Some(Input::Appended(Ok(revision)))
+                let wrong = self.wrong_receipts > 0;
+                self.wrong_receipts = self.wrong_receipts.saturating_sub(1);
+                Some(Input::Appended(Ok(revision + u64::from(wrong))))
             }
             Effect::Select { attempt, .. } => {
-                if self.hold {
+                if self.hold && self.hold_selector {
                     self.running.push(attempt);
                     return None;
                 }
@@ -217,7 +241,7 @@ impl Instant {
             }
             Effect::TakeCheckpoint { attempt, .. } => {
                 let data = agent_roundtable::value::CanonicalJson::of(&Json::Null);
-                let result = Ok(Checkpoint { version: "v".into(), data, append: None });
+                let result = Ok(Checkpoint { version: self.checkpoint_version.into(), data, append: None });
                 Some(Input::CheckpointReturned { attempt, result })
             }
             Effect::ReleaseSession { session } => Some(Input::SessionReleased { session, result: Ok(()) }),
