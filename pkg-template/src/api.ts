@@ -6,6 +6,24 @@ export { RoundtableError, type RoundtableErrorCode } from './errors.js';
 export { MemoryConversationStore } from './memory-store.js';
 export { roundRobin } from './round-robin.js';
 export { createRoundtable, externalParticipant } from './roundtable.js';
+export { type AgentContext, agentParticipant, type AgentParticipantOptions } from './runtime/agent.js';
+export type { ConstructionChange, Render } from './runtime/agent-session.js';
+export { RuntimeParticipantError, type RuntimeParticipantErrorCode, ToolSuspension } from './runtime/errors.js';
+export { meterJournal } from './runtime/metering.js';
+export { renderSharedIncrement } from './runtime/render.js';
+export type {
+  AgentOptions,
+  ChatMessage,
+  ChatMetadata,
+  ChatOptions,
+  ChatProvider,
+  ChatToolCall,
+  ExecutionJournal,
+  ExecutionRecord,
+  JsonSchema,
+  Tool,
+  ToolSchema,
+} from './runtime/types.js';
 export type * from './store-types.js';
 export type * from './types.js';
 export { summarizeUsage, type UsageSummary } from './usage.js';

@@ -111,6 +111,14 @@ export function isFunction(value: unknown): value is (...args: never[]) => unkno
   return typeof value === 'function';
 }
 
+/**
+ * The JSON text of a private value: plain, except that dates are `{"$date": ISO-8601}` and a one-key
+ * object that looks like a tag is wrapped as `{"$escaped": object}`; the engine reads and writes it so.
+ */
+export function codedText(value: unknown, path: string): string {
+  return write(value, path, [], true);
+}
+
 /** The JSON text of a plain value; refuses whatever JSON has no place for, with the path of it. */
 export function jsonText(value: unknown, path: string): string {
   const written = write(value, path, []);
@@ -118,7 +126,7 @@ export function jsonText(value: unknown, path: string): string {
   return written;
 }
 
-function write(value: unknown, path: string, above: object[]): string {
+function write(value: unknown, path: string, above: object[], coded = false): string {
   switch (typeof value) {
     case 'string':
       return JSON.stringify(toWellFormed(value));
@@ -133,19 +141,20 @@ function write(value: unknown, path: string, above: object[]): string {
       throw new BadValue(path, `must be JSON, not ${describe(value)}`);
   }
   if (value === null) return 'null';
+  if (coded && isDate(value)) return writeDate(value, path);
   if (above.includes(value)) throw new BadValue(path, 'contains itself');
   if (above.length >= MAX_DEPTH) throw new BadValue(path, `is nested deeper than ${MAX_DEPTH}`);
   above.push(value);
-  const written = Array.isArray(value) ? writeArray(value, path, above) : writeObject(value, path, above);
+  const written = Array.isArray(value) ? writeArray(value, path, above, coded) : writeObject(value, path, above, coded);
   above.pop();
   return written;
 }
 
-function writeArray(value: unknown[], path: string, above: object[]): string {
+function writeArray(value: unknown[], path: string, above: object[], coded: boolean): string {
   if (!isPlainArray(value)) throw new BadValue(path, 'must be a plain array');
   const items = elements(value, path, MAX_JSON);
   if (Object.keys(value).length > items.length) throw new BadValue(path, 'is an array with further members');
-  return `[${items.map((item, index) => write(item, `${path}[${index}]`, above)).join(',')}]`;
+  return `[${items.map((item, index) => write(item, `${path}[${index}]`, above, coded)).join(',')}]`;
 }
 
 function isPlainArray(value: unknown[]): boolean {
@@ -156,14 +165,38 @@ function isPlainArray(value: unknown[]): boolean {
   );
 }
 
-function writeObject(value: object, path: string, above: object[]): string {
+function writeObject(value: object, path: string, above: object[], coded: boolean): string {
+  const found = members(value, path);
+  const isTagged = coded && found.size === 1 && (found.has('$date') || found.has('$escaped'));
+  if (isTagged) {
+    if (above.length >= MAX_DEPTH) throw new BadValue(path, `is nested deeper than ${MAX_DEPTH}`);
+    above.push(value); // the wrapping is a level of its own
+  }
   const parts: string[] = [];
-  for (const [key, member] of members(value, path)) {
+  for (const [key, member] of found) {
     const at = memberPath(path, key);
     if (!isWellFormed(key)) throw new BadValue(at, 'has a key with a lone surrogate');
-    parts.push(`${JSON.stringify(key)}:${write(member, at, above)}`);
+    parts.push(`${JSON.stringify(key)}:${write(member, at, above, coded)}`);
   }
-  return `{${parts.join(',')}}`;
+  const written = `{${parts.join(',')}}`;
+  if (!isTagged) return written;
+  above.pop();
+  return `{"$escaped":${written}}`;
+}
+
+function isDate(value: object): value is Date {
+  try {
+    Date.prototype.getTime.call(value); // throws for whatever is no date of any realm
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function writeDate(value: Date, path: string): string {
+  const time = Date.prototype.getTime.call(value);
+  if (Number.isNaN(time)) throw new BadValue(path, 'is an invalid date');
+  return `{"$date":"${new Date(time).toISOString()}"}`;
 }
 
 function memberPath(path: string, key: string): string {

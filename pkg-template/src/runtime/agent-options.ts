@@ -1,0 +1,115 @@
+/** What a host's `createAgent` gave, read once. Types are checked here, bounds by the engine. */
+
+import { RoundtableError } from '../errors.js';
+import { BadValue, deepFreeze, describe, elements, jsonText } from '../values.js';
+import type { AgentOptions, ChatOptions, ChatProvider, Tool, ToolSchema } from './types.js';
+
+/** An agent's parts. */
+export interface Agent {
+  readonly provider: ChatProvider;
+  readonly providerName: string;
+  readonly model: string;
+  readonly systemMessage: string | undefined;
+  readonly tools: readonly Tool[];
+  /** Frozen, in the order of `tools`. */
+  readonly toolSchemas: readonly ToolSchema[];
+  readonly callOptions: Pick<ChatOptions, 'temperature' | 'maxTokens'>;
+  /** The JSON of the options, for the engine. */
+  readonly json: string;
+}
+
+/**
+ * The objects that a session holds: the options, their provider and their tools.
+ * @throws `invalid-config`, naming the option
+ */
+export function leasedObjects(options: AgentOptions): readonly object[] {
+  return named(() => {
+    const { provider, tools } = object(options, 'options');
+    const listed = tools === undefined ? [] : elements(tools, 'tools', Infinity);
+    return [options, object(provider, 'provider'), ...listed.map((tool, index) => object(tool, `tools[${index}]`))];
+  });
+}
+
+/**
+ * Reads options whose objects are claimed.
+ * @throws `invalid-config`, naming the option
+ */
+export function readAgent(options: AgentOptions): Agent {
+  return named(() => {
+    const { provider, model, systemMessage, maxRounds, temperature, maxTokens } = options;
+    const tools: readonly Tool[] = [...(options.tools ?? [])];
+    const providerName = string(provider.name, 'provider.name');
+    for (const key of ['chat', 'chatStream', 'cached'] as const) optionalFunction(provider[key], `provider.${key}`);
+    if (provider.chat === undefined && provider.chatStream === undefined) {
+      throw new BadValue('provider', 'has neither chat nor chatStream');
+    }
+    optionalFunction(options.dispose, 'dispose');
+    const toolSchemas = tools.map(readTool);
+    if (tools.length > 0 && provider.supportsTools?.() === false)
+      throw new BadValue('tools', 'are given, and the provider supports none');
+    const parts = {
+      providerName,
+      providerHasCache: provider.cached !== undefined,
+      model: string(model, 'model'),
+      systemMessage: systemMessage === undefined ? undefined : string(systemMessage, 'systemMessage'),
+      tools: toolSchemas,
+      maxRounds: optionalNumber(maxRounds, 'maxRounds'),
+      temperature: optionalNumber(temperature, 'temperature'),
+      maxTokens: optionalNumber(maxTokens, 'maxTokens'),
+    };
+    return {
+      provider,
+      providerName,
+      model: parts.model,
+      systemMessage: parts.systemMessage,
+      tools,
+      toolSchemas,
+      callOptions: {
+        ...(temperature === undefined ? {} : { temperature }),
+        ...(maxTokens === undefined ? {} : { maxTokens }),
+      },
+      json: JSON.stringify(parts),
+    };
+  });
+}
+
+function readTool(tool: Tool, index: number): ToolSchema {
+  const path = `tools[${index}]`;
+  if (typeof tool.execute !== 'function')
+    throw new BadValue(`${path}.execute`, `must be a function, not ${describe(tool.execute)}`);
+  return deepFreeze({
+    name: string(tool.name, `${path}.name`),
+    description: string(tool.description, `${path}.description`),
+    parameters: JSON.parse(jsonText(tool.parameters, `${path}.parameters`)) as ToolSchema['parameters'],
+  });
+}
+
+function object<T>(value: T, path: string): T & object {
+  if (typeof value === 'object' && value !== null) return value;
+  throw new BadValue(path, `must be an object, not ${describe(value)}`);
+}
+
+function string(value: unknown, path: string): string {
+  if (typeof value === 'string') return value;
+  throw new BadValue(path, `must be a string, not ${describe(value)}`);
+}
+
+// A number that JSON has no text for would be absent in it.
+function optionalNumber(value: unknown, path: string): number | undefined {
+  if (value === undefined || (typeof value === 'number' && Number.isFinite(value))) return value;
+  throw new BadValue(path, `must be a finite number, not ${describe(value)}`);
+}
+
+function optionalFunction(value: unknown, path: string): void {
+  if (value !== undefined && typeof value !== 'function')
+    throw new BadValue(path, `must be a function, not ${describe(value)}`);
+}
+
+function named<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof BadValue) throw new RoundtableError('invalid-config', error.message);
+    throw error;
+  }
+}

@@ -1,0 +1,41 @@
+/** Who holds which provider, tool or options object. An object belongs to one open session at a time. */
+
+import { RuntimeParticipantError } from './errors.js';
+
+/** The objects of all open sessions of this module. */
+const held = new WeakSet<object>();
+
+/**
+ * Claims all of these objects, or none. The same object twice in one claim is fine.
+ * @returns frees them; later calls do nothing
+ * @throws `resource-reused`, naming the first object that is held
+ */
+export function claim(objects: readonly object[]): () => void {
+  const taken = objects.find((object) => held.has(object));
+  if (taken !== undefined) {
+    throw new RuntimeParticipantError('resource-reused', `${nameOf(taken)} belongs to another open session`);
+  }
+  for (const object of objects) held.add(object);
+  let open = true;
+  return () => {
+    if (!open) return;
+    open = false;
+    for (const object of objects) held.delete(object);
+  };
+}
+
+function nameOf(object: object): string {
+  const { getName } = object as { getName?: unknown };
+  if (typeof getName === 'function') {
+    try {
+      const name: unknown = getName.call(object);
+      if (typeof name === 'string' && name !== '') return name;
+    } catch {
+      // The object's own trouble; it has other names.
+    }
+  }
+  const { name } = object as { name?: unknown };
+  if (typeof name === 'string' && name !== '') return name;
+  const made: unknown = object.constructor?.name;
+  return typeof made === 'string' && made !== '' && made !== 'Object' ? made : 'an object';
+}

@@ -1,0 +1,103 @@
+/** Metering: a journal whose records admit and report the model calls they speak of. */
+
+import { currentEngine } from '../engine.js';
+import type { TurnServices, UsageReport } from '../types.js';
+import type { ChatMessage, ExecutionJournal, ExecutionRecord } from './types.js';
+
+interface Call {
+  callId: string;
+  providerId: string;
+  modelId: string;
+}
+
+/**
+ * Wraps a journal for one turn, so that each model call is admitted before its request is journaled
+ * and reported, once and finally, after its response or failure is. A refused admission rejects the
+ * append and nothing is journaled; an admission whose append then fails is reported as failed, so that
+ * no reservation stays open. Other records, and `read`, pass through.
+ */
+export function meterJournal(
+  journal: ExecutionJournal,
+  services: Pick<TurnServices, 'admitModelCall' | 'recordUsage'>,
+): ExecutionJournal {
+  const admitted = new Map<string, Call>();
+  // Asynchronous functions, because a host's may throw at once or return nothing.
+  const write = async (record: ExecutionRecord): Promise<void> => journal.append(record);
+  const tell = async (report: UsageReport): Promise<void> => services.recordUsage(report);
+
+  const request = async (record: ExecutionRecord & { kind: 'model-request' }): Promise<void> => {
+    const call = { callId: record.callId, providerId: record.providerId, modelId: record.modelId };
+    await services.admitModelCall({ ...call });
+    try {
+      await write(record);
+    } catch (error) {
+      await tell(report('failed', call)).catch(() => undefined);
+      throw error;
+    }
+    admitted.set(call.callId, call);
+  };
+
+  // The call is over whether or not the journal takes note of it, so it is reported in either case.
+  const settle = async (record: SettlingRecord, outcome: Outcome, reply?: ChatMessage): Promise<void> => {
+    const call = admitted.get(record.callId) ?? { callId: record.callId, providerId: '', modelId: '' };
+    admitted.delete(record.callId);
+    try {
+      await write(record);
+    } catch (error) {
+      await tell(report(outcome, call, reply)).catch(() => undefined);
+      throw error;
+    }
+    await tell(report(outcome, call, reply));
+  };
+
+  const append = async (record: ExecutionRecord): Promise<void> => {
+    switch (record.kind) {
+      case 'model-request':
+        return request(record);
+      case 'model-response':
+        return settle(record, 'completed', record.response);
+      case 'model-failure':
+        return settle(record, record.cancelled === true ? 'cancelled' : 'failed');
+      case 'model-cache-hit':
+        await write(record);
+        return tell(report('cache-hit', record, record.response));
+      default:
+        return write(record);
+    }
+  };
+
+  const read = journal.read?.bind(journal);
+  return read === undefined ? { append } : { append, read };
+}
+
+type SettlingRecord = ExecutionRecord & { kind: 'model-response' | 'model-failure' };
+type Outcome = UsageReport['outcome'];
+
+function report(outcome: Outcome, call: Call, reply?: ChatMessage): UsageReport {
+  const { callId, providerId, modelId } = call;
+  const text = currentEngine().engine.callReport(
+    outcome,
+    JSON.stringify({ callId, providerId, modelId }),
+    usageJson(reply),
+  );
+  return JSON.parse(text) as UsageReport;
+}
+
+const COUNTS = [
+  'inputTokens',
+  'outputTokens',
+  'totalTokens',
+  'cacheReadTokens',
+  'cacheWriteTokens',
+  'reasoningTokens',
+] as const;
+const WORDS = ['usageProvenance', 'providerId', 'modelId'] as const;
+
+// Members of another type count as absent, as do numbers that JSON has no text for.
+function usageJson(reply: ChatMessage | undefined): string {
+  const metadata: Readonly<Record<string, unknown>> = reply?.metadata ?? {};
+  const usage: Record<string, unknown> = {};
+  for (const key of COUNTS) if (typeof metadata[key] === 'number') usage[key] = metadata[key];
+  for (const key of WORDS) if (typeof metadata[key] === 'string') usage[key] = metadata[key];
+  return JSON.stringify(usage);
+}

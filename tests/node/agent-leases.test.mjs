@@ -1,0 +1,133 @@
+// Who holds which object. A plain agent holds its options, its provider and its tools.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { RuntimeParticipantError } from 'agent-roundtable';
+import { execution, open, reply, scripted, tool, turn } from './support/agent.mjs';
+
+const reused =
+  (message = /./) =>
+  (error) => {
+    assert.ok(error instanceof RuntimeParticipantError && error instanceof Error);
+    assert.equal(error.name, 'RuntimeParticipantError');
+    assert.equal(error.code, 'resource-reused');
+    assert.match(error.message, message);
+    return true;
+  };
+
+test('A16 A19 A86 a provider serves one session at a time, and another once it is released', async () => {
+  const provider = scripted();
+  const lease = await open({ provider });
+  await assert.rejects(open({ provider }), reused(/scripted/));
+  await lease.release();
+  await lease.release();
+  await (await open({ provider })).release();
+});
+
+test('A17 A87 a shared tool is refused', async () => {
+  const shared = tool('shared', () => 1);
+  const lease = await open({ provider: scripted(), tools: [shared] });
+  await assert.rejects(open({ provider: scripted(), tools: [shared] }), reused(/shared/));
+  await lease.release();
+});
+
+test('a shared options object is refused', async () => {
+  const options = { provider: scripted(), model: 'm' };
+  const lease = await open(() => options);
+  await assert.rejects(
+    open(() => options),
+    reused(),
+  );
+  await lease.release();
+});
+
+test('A18 a claim is all or nothing: what was free stays free', async () => {
+  const free = tool('free', () => 1);
+  const taken = scripted();
+  const lease = await open({ provider: taken });
+  await assert.rejects(open({ provider: taken, tools: [free] }), reused());
+  await (await open({ provider: scripted(), tools: [free] })).release();
+  await lease.release();
+});
+
+test('the same tool object twice in one claim is fine for the claim', async () => {
+  const twice = tool('twice', () => 1);
+  await assert.rejects(open({ provider: scripted(), tools: [twice, twice] }), { code: 'invalid-config' });
+});
+
+test('A20 A21 A22 A23 a clash is named by getName, else name, else constructor, else in general', async () => {
+  class Toolbox {
+    description = '';
+    parameters = {};
+    execute() {}
+  }
+  const named = (extra) => Object.assign(new Toolbox(), extra);
+  const cases = [
+    [named({ name: 'x', getName: () => 'by getName' }), /^by getName /],
+    [named({ name: 'by name', getName: () => '' }), /^by name /],
+    [
+      named({
+        name: 'by name',
+        getName: () => {
+          throw new Error('no');
+        },
+      }),
+      /^by name /,
+    ],
+    [named({ name: 'by name' }), /^by name /],
+  ];
+  for (const [object, message] of cases) {
+    const lease = await open({ provider: scripted(), tools: [object] });
+    await assert.rejects(open({ provider: scripted(), tools: [object] }), reused(message));
+    await lease.release();
+  }
+  class Settings {
+    provider = scripted();
+    model = 'm';
+  }
+  const settings = new Settings();
+  const lease = await open(() => settings);
+  await assert.rejects(
+    open(() => settings),
+    reused(/^Settings /),
+  );
+  await lease.release();
+});
+
+test('A88 a refused open destroys nothing: the first session still works', async () => {
+  let disposed = 0;
+  const provider = scripted(reply('still here'));
+  const lease = await open({ provider });
+  await assert.rejects(open({ provider, dispose: () => void disposed++ }), reused());
+  assert.equal(disposed, 0);
+  assert.deepEqual(await lease.session.runTurn(turn(), execution()), { kind: 'speak', content: 'still here' });
+  await lease.release();
+});
+
+test('A89 an undecodable checkpoint: the new agent is disposed of, its objects are free', async () => {
+  let disposed = 0;
+  const provider = scripted();
+  const dispose = () => {
+    disposed++;
+    throw new Error('hidden by what was wrong first');
+  };
+  const checkpoint = { version: 'agent/2', data: {}, append: [] };
+  await assert.rejects(open({ provider, dispose }, { checkpoint }), { code: 'checkpoint-invalid' });
+  assert.equal(disposed, 1);
+  await (await open({ provider })).release();
+});
+
+test('a release while a turn runs waits for nothing, and the turn still ends', async () => {
+  let finish;
+  const provider = scripted(
+    () =>
+      new Promise((done) => {
+        finish = () => done(reply('late'));
+      }),
+  );
+  const lease = await open({ provider });
+  const running = lease.session.runTurn(turn(), execution());
+  await new Promise((done) => setTimeout(done, 5));
+  await lease.release();
+  finish();
+  assert.deepEqual(await running, { kind: 'speak', content: 'late' });
+});
