@@ -27,9 +27,9 @@ pub trait Host: 'static {
     fn received(&self, now: Now, input: &Input) {
         let _ = (now, input);
     }
-    /// What the machine wants done in answer to it, before any of it is.
-    fn decided(&self, now: Now, effects: &[Effect]) {
-        let _ = (now, effects);
+    /// The machine wants this done in answer to it; called before it is.
+    fn decided(&self, now: Now, effect: &Effect) {
+        let _ = (now, effect);
     }
 
     /// Creates the record with batch 1, operation id `create`.

@@ -49,8 +49,10 @@ impl<H: Host> Driver<H> {
         }
         while let Some(input) = self.next_input() {
             let now = self.host.now();
+            self.host.received(now, &input);
             self.machine.borrow_mut().handle_input(now, input);
             while let Some(effect) = self.next_effect() {
+                self.host.decided(now, &effect);
                 self.perform(effect);
             }
         }
