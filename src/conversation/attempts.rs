@@ -4,7 +4,7 @@
 use super::effect::{Effect, TurnView};
 use super::error::Thrown;
 use super::fields::{MAX_CONTENT, MAX_ID, MAX_TEXT};
-use super::input::{SessionId, SessionTraits};
+use super::input::{SessionId, SessionTraits, Timer};
 use super::machine::Machine;
 use super::writer::Gate;
 use crate::record::entry::{
@@ -12,7 +12,7 @@ use crate::record::entry::{
 };
 use crate::record::fold_turns::{check_version, check_wait};
 use crate::record::model::{Checkpoint, Id, LimitReason, Outcome, StopReason};
-use crate::record::state::{Failure, Phase, Turn};
+use crate::record::state::{Failure, Phase, State, Turn};
 use crate::value::text::utf16_len;
 use std::rc::Rc;
 
@@ -44,6 +44,8 @@ pub(super) enum AttemptPhase {
     Running,
     /// Its result is saved or on its way, its checkpoint is due.
     Settling,
+    /// Its checkpoint was asked for.
+    Checkpointing,
     /// Given up; what it returns is evidence.
     Unsettled,
     /// Back.
@@ -73,6 +75,11 @@ impl Attempt {
     /// Whether the run must wait for it.
     pub(super) fn is_busy(&self) -> bool {
         !matches!(self.phase, AttemptPhase::Unsettled | AttemptPhase::Over)
+    }
+
+    /// Whether it is its participant that the run waits for.
+    fn is_awaited(&self) -> bool {
+        matches!(self.phase, AttemptPhase::Opening | AttemptPhase::Running | AttemptPhase::Checkpointing)
     }
 }
 
@@ -194,8 +201,10 @@ impl Machine {
             AttemptPhase::Running => {}
             AttemptPhase::Unsettled => {
                 attempt.phase = AttemptPhase::Over;
-                self.effect(Effect::CloseAttempt { attempt: attempt_id.clone() });
-                return self.keep_evidence(attempt_id, result);
+                return match self.is_given_up_on_record(attempt_id) {
+                    true => self.keep_evidence(attempt_id, result),
+                    false => self.keep_for_next_run(attempt_id, result),
+                };
             }
             _ => return,
         }
@@ -208,6 +217,32 @@ impl Machine {
                 self.settle(attempt_id);
             }
             Err(thrown) => self.rejected(attempt_id, &thrown),
+        }
+    }
+
+    /// Whether the journal says, or is about to say, that the attempt was given up.
+    fn is_given_up_on_record(&self, attempt_id: &Id) -> bool {
+        let Some(attempt) = self.attempts.get(attempt_id) else { return false };
+        let unsettled = |state: &State| state.turn(&attempt.turn_id).is_some_and(|t| t.phase == Phase::Unsettled);
+        unsettled(&self.durable) || (!self.head_is_stale && unsettled(&self.head))
+    }
+
+    /// Given up while the store failed, so nobody was told: what it came to is saved by the next run.
+    fn keep_for_next_run(&mut self, attempt_id: &Id, result: Result<Outcome, Thrown>) {
+        let Some(attempt) = self.attempts.get(attempt_id) else { return };
+        let failure = match &result {
+            Err(thrown) if !thrown.is_abort => {
+                Some(self.failure_of(attempt.participant, &thrown.message, thrown.code.clone()))
+            }
+            _ => None,
+        };
+        let stopped = result.is_err();
+        let Some(attempt) = self.attempts.get_mut(attempt_id) else { return };
+        attempt.failure = failure;
+        attempt.result = result.ok();
+        let participant = attempt.participant;
+        if let Some(session) = self.sessions.get_mut(&participant).filter(|s| stopped && s.traits.can_checkpoint) {
+            session.abandoned = true;
         }
     }
 
@@ -253,15 +288,20 @@ impl Machine {
 
     /// The result is durable: ask for the private state.
     pub(super) fn take_checkpoint(&mut self, attempt_id: &Id) {
-        let Some(attempt) = self.attempts.get(attempt_id) else { return };
+        let settling = |a: &&mut Attempt| a.phase == AttemptPhase::Settling;
+        let Some(attempt) = self.attempts.get_mut(attempt_id).filter(settling) else { return };
         let Some(session) = self.sessions.get(&attempt.participant) else { return };
-        let (session, attempt) = (session.id, attempt_id.clone());
-        self.effect(Effect::TakeCheckpoint { session, attempt });
+        attempt.phase = AttemptPhase::Checkpointing;
+        let (session, signalled) = (session.id, attempt.signalled.is_some());
+        self.effect(Effect::TakeCheckpoint { session, attempt: attempt_id.clone() });
+        if signalled && !self.timers.contains_key(&Timer::Settle) {
+            self.bound_settling();
+        }
     }
 
     pub(super) fn checkpoint_returned(&mut self, attempt_id: &Id, result: Result<Checkpoint, Thrown>) {
         let Some(attempt) = self.attempts.get_mut(attempt_id) else { return };
-        if attempt.phase != AttemptPhase::Settling {
+        if attempt.phase != AttemptPhase::Checkpointing {
             return;
         }
         if !self.calls.is_working() {
@@ -307,13 +347,18 @@ impl Machine {
     }
 
     fn fail_turn(&mut self, attempt_id: &Id, reason: &str, code: Option<Rc<str>>) {
+        let Some(attempt) = self.attempts.get(attempt_id) else { return };
+        let failure = self.failure_of(attempt.participant, reason, code);
         let Some(attempt) = self.attempts.get_mut(attempt_id) else { return };
-        let name = self.head.participant_id(attempt.participant).cloned().unwrap_or_default();
-        let message = shortened(&format!("participant {name:?} failed: {reason}"));
         attempt.phase = AttemptPhase::Over;
-        let failure = Failure { message, code: code.filter(|code| utf16_len(code) <= MAX_ID) };
         attempt.failure = Some(failure.clone());
         self.save_failure(attempt_id, failure);
+    }
+
+    fn failure_of(&self, participant: usize, reason: &str, code: Option<Rc<str>>) -> Failure {
+        let name = self.head.participant_id(participant).cloned().unwrap_or_default();
+        let message = shortened(&format!("participant {name:?} failed: {reason}"));
+        Failure { message, code: code.filter(|code| utf16_len(code) <= MAX_ID) }
     }
 
     fn save_failure(&mut self, attempt_id: &Id, failure: Failure) {
@@ -365,12 +410,13 @@ impl Machine {
                 self.effect(Effect::Abort { attempt: attempt_id.clone(), reason });
                 true
             }
-            AttemptPhase::Opening | AttemptPhase::Settling => true,
+            AttemptPhase::Opening | AttemptPhase::Settling | AttemptPhase::Checkpointing => true,
             AttemptPhase::Unsettled | AttemptPhase::Over => false,
         }
     }
 
-    /// Signalled work has had its time: what has not come back is not awaited any longer.
+    /// Signalled work has had its time: a participant that has not come back is not awaited any longer.
+    /// One that has, and waits for the store, is not given up.
     pub(super) fn give_up_unsettled(&mut self) {
         if let Some(asking) = self.asking.take_if(|asking| asking.signalled) {
             self.effect(Effect::CloseAttempt { attempt: asking.attempt });
@@ -378,13 +424,19 @@ impl Machine {
         let overdue: Vec<Id> = self
             .attempts
             .iter()
-            .filter(|(_, a)| a.is_busy() && a.signalled.is_some())
+            .filter(|(_, a)| a.is_awaited() && a.signalled.is_some())
             .map(|(id, _)| id.clone())
             .collect();
         for attempt_id in overdue {
             let Some(attempt) = self.attempts.get_mut(&attempt_id) else { continue };
+            if attempt.phase == AttemptPhase::Opening {
+                // Its runtime was never called, so there is nothing to be uncertain of.
+                self.stopped(&attempt_id);
+                continue;
+            }
             attempt.phase = AttemptPhase::Unsettled;
             let turn_id = attempt.turn_id.clone();
+            self.effect(Effect::CloseAttempt { attempt: attempt_id });
             if self.calls.is_working() {
                 // A refused entry has failed the call already.
                 let _ = self.push(Entry::TurnUnsettled(TurnUnsettled { turn_id, at: self.at() }), Gate::None);

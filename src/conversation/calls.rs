@@ -24,7 +24,13 @@ pub(super) struct Calls {
     /// Reports and results that came after their run.
     pub(super) late: VecDeque<LateWork>,
     pub(super) claim: Option<Held>,
+    /// A claim that is no longer trusted, though the store may still keep it for this handle.
+    untrusted: Option<Claim>,
     claim_sent: f64,
+    /// A renewal is on its way; no call settles before it is back.
+    renewing: bool,
+    /// A read is on its way; likewise, or its answer would be taken for that of the next call.
+    reading: bool,
     /// The journal did not fold; nothing more can be done on this handle.
     broken: Option<RoundtableError>,
     creation: Option<Creation>,
@@ -165,7 +171,7 @@ impl Machine {
             Ok(()) => self.begin_record(),
             Err(StoreFailure { code: Some(Code::Conflict), .. }) if uncertain => {
                 self.calls.set_stage(Stage::Confirming);
-                self.effect(Effect::Read { after: 0 });
+                self.send_read(0);
             }
             Err(failure) => {
                 if let Some(creation) = self.calls.creation.as_mut().filter(|_| failure.code.is_none()) {
@@ -208,7 +214,7 @@ impl Machine {
             Ok(claim) => {
                 self.hold(claim, self.calls.claim_sent);
                 self.calls.set_stage(Stage::Reading);
-                self.effect(Effect::Read { after: self.durable.revision });
+                self.send_read(self.durable.revision);
             }
             Err(failure) => self.store_call_failed("claim", failure),
         }
@@ -226,11 +232,13 @@ impl Machine {
         let Some(held) = &mut self.calls.claim else { return };
         held.sent = self.now.mono;
         let (claim, again) = (held.claim.clone(), held.trusted_until);
+        self.calls.renewing = true;
         self.effect(Effect::Renew { claim, lease_ms });
         self.arm(Timer::Lease, again);
     }
 
     pub(super) fn renewed(&mut self, fence: u64, result: Result<Claim, StoreFailure>) {
+        self.calls.renewing = false;
         let Some(held) = self.calls.claim.as_ref().filter(|held| held.claim.fence == fence) else { return };
         let sent = held.sent;
         match result {
@@ -249,7 +257,8 @@ impl Machine {
 
     /// An owner that cannot be sure of its claim any more acts as if it were lost.
     pub(super) fn check_trust(&mut self) {
-        if self.calls.claim.as_ref().is_some_and(|held| self.now.mono >= held.trusted_until) {
+        if let Some(held) = self.calls.claim.take_if(|held| self.now.mono >= held.trusted_until) {
+            self.calls.untrusted = Some(held.claim);
             self.lose_claim(RoundtableError::new(Code::StaleClaim, "the claim could not be renewed in time"));
         }
     }
@@ -265,7 +274,13 @@ impl Machine {
         self.fail_call(RoundtableError { code: Code::StaleClaim, ..error });
     }
 
+    fn send_read(&mut self, after: u64) {
+        self.calls.reading = true;
+        self.effect(Effect::Read { after });
+    }
+
     pub(super) fn batches_read(&mut self, result: Result<Option<ReadBatches>, StoreFailure>) {
+        self.calls.reading = false;
         match (self.calls.active.as_ref().map(|active| &active.stage), result) {
             (Some(Stage::Reading), Ok(Some(read))) => self.catch_up(read),
             (Some(Stage::Confirming), Ok(Some(read))) => {
@@ -305,7 +320,7 @@ impl Machine {
             }
         }
         if self.durable.revision < read.revision && self.durable.revision > before {
-            return self.effect(Effect::Read { after: self.durable.revision });
+            return self.send_read(self.durable.revision);
         }
         if self.durable.revision != read.revision {
             let message =
@@ -356,8 +371,8 @@ impl Machine {
         match self.calls.active.as_ref().map(|active| &active.stage) {
             Some(Stage::Creating) => self.create(),
             Some(Stage::Claiming) => self.send_claim(),
-            Some(Stage::Reading) => self.effect(Effect::Read { after: self.durable.revision }),
-            Some(Stage::Confirming) => self.effect(Effect::Read { after: 0 }),
+            Some(Stage::Reading) => self.send_read(self.durable.revision),
+            Some(Stage::Confirming) => self.send_read(0),
             _ => {}
         }
     }
@@ -397,6 +412,9 @@ impl Machine {
     /// Moves calls on that only waited for work to end.
     pub(super) fn settle_calls(&mut self) {
         let Some(active) = &self.calls.active else { return self.next_call() };
+        if self.calls.renewing || self.calls.reading {
+            return;
+        }
         match &active.stage {
             Stage::Draining(error) if !self.append_in_flight() && !self.work_in_flight() => {
                 let result = Err(error.clone());
@@ -419,8 +437,8 @@ impl Machine {
         self.disarm(Timer::Lease);
         self.disarm(Timer::Retry);
         self.calls.set_stage(Stage::Releasing(result));
-        match self.calls.claim.take() {
-            Some(held) => self.effect(Effect::Release { claim: held.claim }),
+        match self.calls.claim.take().map(|held| held.claim).or(self.calls.untrusted.take()) {
+            Some(claim) => self.effect(Effect::Release { claim }),
             None => self.released(),
         }
     }

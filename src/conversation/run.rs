@@ -224,7 +224,7 @@ impl Machine {
 
     /// The end of the run is durable.
     pub(super) fn run_ended(&mut self) {
-        let Some((call, outcome)) = self.run.as_mut().and_then(|run| Some((run.call, run.ending.take()?))) else {
+        let Some((call, outcome)) = self.run.as_ref().and_then(|run| Some((run.call, run.ending.clone()?))) else {
             return;
         };
         let reply = self.ran(outcome);
@@ -281,7 +281,14 @@ impl Machine {
         for attempt in attempts {
             fired |= self.signal(&attempt, reason);
         }
-        if let Some(bound) = self.head.limits.settle_timeout_ms.filter(|_| fired) {
+        if fired {
+            self.bound_settling();
+        }
+    }
+
+    /// Gives signalled work the time it has to settle, where the host sets a bound.
+    pub(super) fn bound_settling(&mut self) {
+        if let Some(bound) = self.head.limits.settle_timeout_ms {
             self.arm(Timer::Settle, self.now.mono + bound as f64);
         }
     }

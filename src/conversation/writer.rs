@@ -132,9 +132,13 @@ impl Machine {
         self.effect(append);
     }
 
-    /// Repeats the append in flight, unless the claim is gone.
+    /// Repeats the append in flight; without the claim nothing more is written, so it is given up.
     pub(super) fn repeat_append(&mut self) {
-        self.send();
+        if self.calls.claim.is_some() {
+            return self.send();
+        }
+        self.abandon_append();
+        self.fail_call(RoundtableError::new(Code::StaleClaim, "the claim was lost before an append was confirmed"));
     }
 
     /// What listings say of the conversation.
