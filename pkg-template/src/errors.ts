@@ -38,11 +38,6 @@ export class RoundtableError extends Error {
     super(message, options);
     this.code = code;
   }
-
-  static override [Symbol.hasInstance](value: unknown): boolean {
-    if (this !== RoundtableError) return Function.prototype[Symbol.hasInstance].call(this, value);
-    return typeof value === 'object' && value !== null && BRAND in value;
-  }
 }
 
 /** Several sessions could not be released: an AggregateError that is a {@link RoundtableError} as well. */
@@ -56,6 +51,13 @@ export class ReleaseError extends AggregateError {
   }
 }
 
+// A subclass keeps the ordinary meaning of `instanceof`.
+function isRoundtableError(this: unknown, value: unknown): boolean {
+  if (this !== RoundtableError) return Function.prototype[Symbol.hasInstance].call(this as typeof Error, value);
+  return typeof value === 'object' && value !== null && BRAND in value;
+}
+
+Object.defineProperty(RoundtableError, Symbol.hasInstance, { value: isRoundtableError });
 for (const kind of [RoundtableError, ReleaseError]) {
   Object.defineProperty(kind.prototype, BRAND, { value: true });
   Object.defineProperty(kind.prototype, 'name', { value: 'RoundtableError', configurable: true, writable: true });

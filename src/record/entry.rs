@@ -6,7 +6,7 @@ use super::model::{
     Selector, StopReason,
 };
 use super::usage::{CallOutcome, Price, Provenance, Tokens};
-use crate::value::CanonicalJson;
+use crate::value::json::{CanonicalJson, present_json};
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 
@@ -364,7 +364,7 @@ pub struct UsageReported {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Tokens>,
     /// The provider's own report.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present_json", skip_serializing_if = "Option::is_none")]
     pub raw: Option<CanonicalJson>,
     /// Whether it may not be replaced.
     pub r#final: bool,

@@ -1,6 +1,6 @@
 //! The shapes that journal entries, events and effects are made of.
 
-use crate::value::CanonicalJson;
+use crate::value::json::{CanonicalJson, present_json};
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 
@@ -154,7 +154,7 @@ pub struct ParticipantRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub participant_id: Option<Id>,
     /// What is to be approved or reconciled; never with `input`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present_json", skip_serializing_if = "Option::is_none")]
     pub data: Option<CanonicalJson>,
 }
 
@@ -190,7 +190,7 @@ pub struct Request {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member_id: Option<Id>,
     /// What is to be approved or reconciled.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present_json", skip_serializing_if = "Option::is_none")]
     pub data: Option<CanonicalJson>,
 }
 

@@ -1,7 +1,7 @@
 //! The ledger's shapes: one record for each model call.
 
 use super::model::Id;
-use crate::value::CanonicalJson;
+use crate::value::json::{CanonicalJson, present_json};
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 
@@ -31,7 +31,7 @@ pub struct UsageReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Tokens>,
     /// The provider's own report, opaque.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present_json", skip_serializing_if = "Option::is_none")]
     pub raw: Option<CanonicalJson>,
     /// Whether a later report may replace this one.
     pub r#final: bool,
@@ -184,7 +184,7 @@ pub struct Settlement {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Tokens>,
     /// The provider's own report.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present_json", skip_serializing_if = "Option::is_none")]
     pub raw: Option<CanonicalJson>,
     /// Whether a later report may replace it.
     pub r#final: bool,

@@ -269,6 +269,12 @@ impl<'de> Deserialize<'de> for CanonicalJson {
     }
 }
 
+/// Reads an optional member that may hold `null`: present, it is a value, whatever that value is. For
+/// `#[serde(default, deserialize_with = ...)]`.
+pub fn present_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<CanonicalJson>, D::Error> {
+    CanonicalJson::deserialize(deserializer).map(Some)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -60,7 +60,7 @@ export class EngineHandle {
       this.#lose();
     };
     this.#handle = this.#make(config, ports);
-    this.#link.lost.addEventListener('abort', this.#onLost, { once: true });
+    listeners(this.#link).add(this.#onLost);
   }
 
   /** Calls the engine, unless its handle is gone; what is pending is rejected where it traps. */
@@ -126,7 +126,7 @@ export class EngineHandle {
   free(): void {
     const handle = this.#handle;
     this.#handle = undefined;
-    this.#link.lost.removeEventListener('abort', this.#onLost);
+    listeners(this.#link).delete(this.#onLost);
     this.#rejectPending();
     // Not while the engine is calling: its handle is borrowed then.
     queueMicrotask(() => {
@@ -161,6 +161,22 @@ export class EngineHandle {
     if (!lost.aborted) return new RoundtableError('disposed', "the conversation's handle was disposed");
     return new RoundtableError('internal', (lost.reason as Error).message, { cause: lost.reason });
   }
+}
+
+/** Whom to tell when an engine is lost. One listener on its signal serves all conversations. */
+const lostListeners = new WeakMap<EngineLink, Set<() => void>>();
+
+function listeners(link: EngineLink): Set<() => void> {
+  let known = lostListeners.get(link);
+  if (known === undefined) {
+    const added = new Set<() => void>();
+    link.lost.addEventListener('abort', () => {
+      for (const listener of added) listener();
+    });
+    lostListeners.set(link, added);
+    known = added;
+  }
+  return known;
 }
 
 /** Runs a check and makes its refusal an error with a code. */

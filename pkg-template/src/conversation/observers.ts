@@ -49,7 +49,9 @@ export class Observers {
       delivered = true;
       if (awaited) done();
     };
-    events.forEach((event, index) => this.#queue.push({ event, done: index === last ? finish : undefined }));
+    for (const [index, event] of events.entries()) {
+      this.#queue.push({ event, done: index === last ? finish : undefined });
+    }
     this.#next();
     awaited = !delivered;
     return awaited;
