@@ -264,7 +264,7 @@ export interface Roundtable {
   }): Promise<{ revision: number; messageId: string }>;
   /**
    * Accepts an answer; the next `run()` continues the member. The same `responseId` again gives the same receipt.
-   * @throws `conflict`, `not-found`, `busy`, `disposed`
+   * @throws `conflict`, `busy`, `disposed`
    */
   resume(input: {
     requestId: string;
@@ -275,7 +275,7 @@ export interface Roundtable {
   }): Promise<{ revision: number; requestId: string; responseId: string }>;
   /**
    * Closes an open request: a selection's wait counts as a yield, a member's turn is given a declined answer.
-   * @throws `conflict`, `not-found`, `busy`, `disposed`
+   * @throws `conflict`, `busy`, `disposed`
    */
   withdraw(input: {
     requestId: string;

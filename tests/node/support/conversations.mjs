@@ -76,14 +76,15 @@ export const approval = (id, data = { tool: 'rm' }) => ({ id, reason: `may I ${i
 export const question = (id, participantId) => ({ id, reason: `what about ${id}?`, kind: 'input', participantId });
 export const waits = (...requests) => ({ kind: 'wait', requests });
 
-let conversations = 0;
+let count = 0;
 
 /** A conversation that notes its events in `events`; `extra` replaces any option. */
 export function conversation(participants, extra = {}) {
   const events = [];
   const store = extra.store ?? new MemoryConversationStore(extra.clock ? { clock: extra.clock } : undefined);
+  count += 1;
   const options = {
-    conversationId: `conversation-${(conversations += 1)}`,
+    conversationId: `conversation-${count}`,
     participants,
     limits: { maxTurnsPerRun: 20 },
     onEvent: (event) => {
@@ -94,6 +95,12 @@ export function conversation(participants, extra = {}) {
   };
   const roundtable = createRoundtable(options);
   return Object.assign(roundtable, { events, store, id: options.conversationId });
+}
+
+/** Answers the first request of a waiting run with words. */
+export function answer(roundtable, { requests: [request], revision }, content, inputId = `input to ${request.id}`) {
+  const { id: replyToRequestId, participantId } = request;
+  return roundtable.submitInput({ participantId, inputId, expectedRevision: revision, content, replyToRequestId });
 }
 
 /** What was published, as `author: words`. */
