@@ -29,7 +29,8 @@ async function shown(checkpoint, options = {}) {
 }
 
 test('A44 A42 a history is restored equal, with real dates beside data that looks like one', async () => {
-  const odd = JSON.parse('{"$date":"2027-01-05T08:00:01.000Z","__proto__":{"x":1}}');
+  const odd = JSON.parse('{"$date":"2027-01-05T08:00:01.000Z"}');
+  Object.defineProperty(odd, '__proto__', { value: new Date(7), enumerable: true });
   const metadata = { when: new Date(5), shaped: { $date: 'x' }, escaped: { $escaped: { $date: new Date(6) } }, odd };
   const provider = scripted(
     calling(['t1', 'look', {}]),
@@ -55,6 +56,7 @@ test('A44 A42 a history is restored equal, with real dates beside data that look
   assert.deepEqual(kept, metadata);
   assert.ok(kept.when instanceof Date && kept.escaped.$escaped.$date instanceof Date);
   assert.equal(Object.getPrototypeOf(kept.odd), Object.prototype);
+  assert.deepEqual(Object.getOwnPropertyDescriptor(kept.odd, '__proto__').value, new Date(7));
 });
 
 test('a checkpoint appends what its turn added and restores to an equal head with nothing to append', async () => {

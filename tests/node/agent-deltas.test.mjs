@@ -147,6 +147,19 @@ test('split surrogate pairs are joined, lone halves become U+FFFD', async () => 
   assert.equal(options.deltas.join('|'), 'a|\u{1f600}b|\ufffd|\ufffdc|\ufffd');
 });
 
+test('half a pair at the end of a round is not joined with the next round', async () => {
+  const call = { id: 't', type: 'function', function: { name: 'x', arguments: '{}' } };
+  const texts = ['\ud83d', '\ude00'];
+  const rounds = [reply('', { toolCalls: [call] }), reply('end')];
+  const chat = async (_, { onDelta }) => {
+    onDelta(texts.shift());
+    return rounds.shift();
+  };
+  const options = execution();
+  await (await open({ provider: { name: 'p', chat } })).session.runTurn(turn(), options);
+  assert.deepEqual(options.deltas, ['\ufffd', '\ufffd']);
+});
+
 test('text streamed after the turn is over goes nowhere, and what is not text is ignored', async () => {
   let kept;
   const options = execution();

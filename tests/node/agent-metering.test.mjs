@@ -123,6 +123,11 @@ test('K2 K3 cache, reasoning and a changed route are on record', async () => {
   });
 });
 
+test('K2 the route that was admitted is not put on record again', async () => {
+  const metadata = { inputTokens: 7, outputTokens: 3, usageProvenance: 'partial', providerId: 'p', modelId: 'm' };
+  assert.deepEqual(await reportOf(metadata), { provenance: 'partial', tokens: { input: 7, output: 3 } });
+});
+
 test('K2 usage beside the metadata counts for nothing', async () => {
   const { journal, noted } = metered();
   await journal.append({ ...response({}), usage: { inputTokens: 1, outputTokens: 1, usageProvenance: 'complete' } });

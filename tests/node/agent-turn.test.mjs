@@ -223,11 +223,44 @@ test('maxRounds: the last round offers no tools, and a model that still calls on
 
 test('a second turn on a session that runs one is busy', async () => {
   const gate = deferred();
-  const lease = await open({ provider: scripted(() => gate.promise.then(() => reply('first'))) });
+  const provider = scripted(() => gate.promise.then(() => reply('first')), reply('second'));
+  const lease = await open({ provider });
   const first = lease.session.runTurn(turn(), execution());
   await assert.rejects(lease.session.runTurn(turn('a2'), execution()), { code: 'busy' });
   gate.resolve();
   assert.deepEqual(await first, { kind: 'speak', content: 'first' });
+  await lease.session.runTurn(turn('a3'), execution());
+  assert.deepEqual(
+    provider.requests[1].messages.map((m) => m.role),
+    ['user', 'assistant', 'user'],
+  );
+});
+
+test('a turn leaves no listener on its signal', async () => {
+  const { signal } = new AbortController();
+  const listening = new Set();
+  const { addEventListener, removeEventListener } = signal;
+  signal.addEventListener = (type, listener, options) => {
+    listening.add(listener);
+    addEventListener.call(signal, type, listener, options);
+  };
+  signal.removeEventListener = (type, listener) => {
+    listening.delete(listener);
+    removeEventListener.call(signal, type, listener);
+  };
+  await runOnce({ provider: scripted(reply('x')) }, { signal });
+  await assert.rejects(runOnce({ provider: scripted() }, { signal }));
+  assert.equal(listening.size, 0);
+});
+
+test('a subclass of ToolSuspension suspends as well, and is told apart', () => {
+  class Pause extends ToolSuspension {}
+  const request = { kind: 'k', reason: 'because', data: null };
+  const pause = new Pause(request);
+  assert.ok(pause instanceof Pause && pause instanceof ToolSuspension && pause instanceof Error);
+  assert.equal(new ToolSuspension(request) instanceof Pause, false);
+  assert.equal(new Error('x') instanceof ToolSuspension, false);
+  assert.deepEqual([pause.kind, pause.reason, pause.message, pause.data], ['k', 'because', 'because', null]);
 });
 
 test('a signal that has fired before the turn calls nothing', async () => {

@@ -139,10 +139,8 @@ export class AgentTurn {
       case 'call-model':
         return this.#callModel(effect.callId, effect.offerTools);
       case 'flush':
-        return this.#deltas.flush().then(
-          () => ({ kind: 'flushed' }),
-          () => ({ kind: 'delta-failed' }),
-        );
+        // A failing sink has stopped the turn by the time this resolves.
+        return this.#deltas.flush().then(() => ({ kind: 'flushed' }));
     }
   }
 
@@ -152,7 +150,7 @@ export class AgentTurn {
       return { kind: 'appended', callId, at: Date.now() };
     } catch (error) {
       const message = `the execution journal refused a record: ${messageOf(error)}`;
-      this.#journalError ??= new ExecutionError('EXECUTION_JOURNAL_FAILED', message, { cause: error });
+      this.#journalError = new ExecutionError('EXECUTION_JOURNAL_FAILED', message, { cause: error });
       return { kind: 'append-refused', callId };
     }
   }

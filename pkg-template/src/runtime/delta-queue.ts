@@ -64,11 +64,10 @@ export class DeltaQueue {
     return this.#until(() => this.#entries.length <= HIGH_ENTRIES && this.#units <= HIGH_UNITS);
   }
 
-  /** Resolves when all that was pushed is delivered, or the queue is closed. @throws the sink's first error */
+  /** Resolves when all that was pushed is delivered, the sink has failed, or the queue is closed. */
   async flush(): Promise<void> {
     this.endText();
     await this.#until(() => this.#entries.length === 0 && !this.#delivering);
-    if (this.#failure !== undefined) throw this.#failure.error;
   }
 
   /** Drops what is undelivered and takes nothing more. */

@@ -7,7 +7,7 @@ const held = new WeakSet<object>();
 
 /**
  * Claims all of these objects, or none. The same object twice in one claim is fine.
- * @returns frees them; later calls do nothing
+ * @returns frees them; call it once
  * @throws `resource-reused`, naming the first object that is held
  */
 export function claim(objects: readonly object[]): () => void {
@@ -16,10 +16,7 @@ export function claim(objects: readonly object[]): () => void {
     throw new RuntimeParticipantError('resource-reused', `${nameOf(taken)} belongs to another open session`);
   }
   for (const object of objects) held.add(object);
-  let open = true;
   return () => {
-    if (!open) return;
-    open = false;
     for (const object of objects) held.delete(object);
   };
 }
