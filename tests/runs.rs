@@ -359,7 +359,7 @@ fn c9_a_selector_stopped_before_its_decision_runs_again() {
     let selection = host.running.remove(0);
     host.input(Input::Aborted { call });
     assert_eq!(aborts(&host), 1);
-    host.input(Input::SelectorReturned { attempt: selection, result: aborted().map(|_| unreachable!()) });
+    host.input(Input::SelectorReturned { attempt: selection, result: Err(aborted().unwrap_err()) });
     assert_eq!(outcome(&mut host, call), RunOutcome::Cancelled);
     host.hold = false;
     assert!(matches!(host.run(), Reply::Ran { outcome: RunOutcome::Completed { .. }, .. }));
