@@ -1,9 +1,10 @@
 /** Conversations: what `createRoundtable` gives. */
 
-import { resumeRequest, submitInputRequest, withdrawRequest } from './conversation/calls.js';
+import { resumeRequest, safeInteger, submitInputRequest, withdrawRequest } from './conversation/calls.js';
 import { checked } from './conversation/engine-handle.js';
 import { isInside } from './conversation/inside.js';
 import { type PlainOption, plain, readOptions } from './conversation/options.js';
+import { withPast } from './conversation/past-events.js';
 import { Ports } from './conversation/ports.js';
 import { ReleaseError } from './errors.js';
 import type {
@@ -102,10 +103,9 @@ class Conversation implements Omit<Roundtable, typeof Symbol.asyncDispose> {
     );
   }
 
-  events(options?: { signal?: AbortSignal }): AsyncIterableIterator<RoundtableEvent> {
-    const signal = checked('invalid-config', () => {
-      return options === undefined ? undefined : readSignal(members(options, 'options').get('signal'), 'signal');
-    });
+  events(options?: Parameters<Roundtable['events']>[0]): AsyncIterableIterator<RoundtableEvent> {
+    const { signal, after } = checked('invalid-config', () => readEventOptions(options));
+    const until = after === undefined ? 0 : this.#ports.engine.read((handle) => handle.revision());
     const end = (): void => stream.end();
     const stream = this.#ports.observers.stream(() => {
       signal?.removeEventListener('abort', end);
@@ -114,7 +114,7 @@ class Conversation implements Omit<Roundtable, typeof Symbol.asyncDispose> {
     this.#ports.observed();
     if (signal?.aborted === true) end();
     else signal?.addEventListener('abort', end);
-    return stream;
+    return after === undefined ? stream : withPast(this.#ports.pastEvents(after, until), stream, after);
   }
 
   dispose(): Promise<void> {
@@ -143,6 +143,13 @@ class Conversation implements Omit<Roundtable, typeof Symbol.asyncDispose> {
     const reply = await this.#ports.engine.call((handle, call) => handle.call(call, request));
     return JSON.parse(reply) as Pick<Replies, Kind>;
   }
+}
+
+function readEventOptions(options: unknown): { signal: AbortSignal | undefined; after: number | undefined } {
+  if (options === undefined) return { signal: undefined, after: undefined };
+  const given = members(options, 'options');
+  const after = given.has('afterRevision') ? safeInteger(given.get('afterRevision'), 'afterRevision') : undefined;
+  return { signal: readSignal(given.get('signal'), 'signal'), after };
 }
 
 function readRunOptions(options: unknown): { signal: AbortSignal | undefined; limits: PlainOption | undefined } {

@@ -286,11 +286,12 @@ export interface Roundtable {
   /** The state at the last durable revision: frozen, built on first access, shared until the next change. */
   snapshot(): ConversationSnapshot;
   /**
-   * Events from now on. Each call is one consumer with a buffer of 1,024 events, in which unread
+   * Events from now on, or from a revision: then first those of the journal that came after it, read
+   * from the store, and no event twice. Each call is one consumer with a buffer of 1,024 events, in which unread
    * deltas of one attempt merge; one that falls further behind ends with an error. It ends normally
    * with `dispose()` or when `signal` fires.
    */
-  events(options?: { signal?: AbortSignal }): AsyncIterableIterator<RoundtableEvent>;
+  events(options?: { signal?: AbortSignal; afterRevision?: number }): AsyncIterableIterator<RoundtableEvent>;
   /**
    * Ends an active run as `cancelled`, waits for running work and releases every session once;
    * called from inside a callback of this conversation it resolves at once. Idempotent.

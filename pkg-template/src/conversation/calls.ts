@@ -126,7 +126,7 @@ function revision(value: unknown): number {
   return safeInteger(value, 'expectedRevision');
 }
 
-function safeInteger(value: unknown, path: string): number {
+export function safeInteger(value: unknown, path: string): number {
   if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return value;
   throw new BadValue(path, `must be an integer from 0 to ${Number.MAX_SAFE_INTEGER}, not ${describe(value)}`);
 }

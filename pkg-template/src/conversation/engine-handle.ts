@@ -79,6 +79,7 @@ export class EngineHandle {
     try {
       return call(this.#handle);
     } catch (error) {
+      if (typeof error === 'string') throw this.#thrown.toError(JSON.parse(error) as EngineError);
       throw this.#link.lost.aborted ? this.#gone() : error;
     }
   }

@@ -85,6 +85,14 @@ export class Ports implements EnginePorts {
     this.engine.use((handle) => handle.setObserved(this.observers.present));
   }
 
+  /** The journal's events after a revision and up to another, from the store. */
+  async pastEvents(after: number, until: number): Promise<readonly RoundtableEvent[]> {
+    if (after >= until) return [];
+    const batches = await this.#store.history(until);
+    const events = this.engine.read((handle) => handle.eventsAfter(batches, after));
+    return JSON.parse(events) as RoundtableEvent[];
+  }
+
   /** Stops timers and observers; the engine calls nothing after this. */
   close(): void {
     this.#time.stopAll();

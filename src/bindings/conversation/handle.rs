@@ -7,8 +7,9 @@ use super::slots::{Answer, Slots};
 use crate::conversation::Machine;
 use crate::conversation::config::{Config, LimitsPatch};
 use crate::conversation::effect::Status;
+use crate::conversation::emission::events_after;
 use crate::conversation::error::{Code, RoundtableError};
-use crate::conversation::input::{CallId, Input, Request, Ticket};
+use crate::conversation::input::{Batch, CallId, Input, Request, Ticket};
 use crate::driver::Driver;
 use crate::record::model;
 use crate::record::usage::{ModelCall, UsageReport};
@@ -148,6 +149,17 @@ impl RoundtableHandle {
             let requests = durable.open_requests().map(|ask| &ask.request).collect();
             json(&State { status: durable.status(), requests })
         })
+    }
+
+    /// JSON of the events after a revision, from the JSON of a journal's batches, batch 1 first; throws
+    /// the JSON of an error.
+    #[wasm_bindgen(js_name = eventsAfter)]
+    pub fn events_after(&self, batches: &str, after: f64) -> Result<String, JsValue> {
+        let batches: Vec<Batch> = serde_json::from_str(batches)
+            .map_err(|error| JsValue::from(json(&RoundtableError::new(Code::InvalidRecord, error.to_string()))))?;
+        // The shell has checked that it is a safe integer from 0.
+        let events = events_after(&batches, after as u64).map_err(|error| JsValue::from(json(&error)))?;
+        Ok(json(&events))
     }
 
     /// JSON of the ledger, in the order of admission.
