@@ -185,6 +185,7 @@ function writeObject(value: object, path: string, above: object[], coded: boolea
 }
 
 function isDate(value: object): value is Date {
+  if (Array.isArray(value) || Object.getPrototypeOf(value) === Object.prototype) return false; // the usual, without a throw
   try {
     Date.prototype.getTime.call(value); // throws for whatever is no date of any realm
     return true;

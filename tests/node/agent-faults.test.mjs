@@ -408,12 +408,15 @@ test('options that are not acceptable name the option, nothing is called and eve
     );
   }
   let disposed = 0;
-  const options = named({ maxRounds: 0, dispose: () => void disposed++ });
-  await assert.rejects(
-    open(() => options),
-    { code: 'invalid-config' },
-  );
-  assert.equal(disposed, 1);
+  const dispose = () => void disposed++;
+  for (const extra of [{ maxRounds: 0 }, { provider: null }]) {
+    const options = named({ ...extra, dispose });
+    await assert.rejects(
+      open(() => options),
+      { code: 'invalid-config' },
+    );
+  }
+  assert.equal(disposed, 2);
   await assert.rejects(
     open(() => {
       throw boom;

@@ -49,7 +49,7 @@ export async function openAgentSession(setting: SessionSetting): Promise<Partici
     const session = new AgentSession(setting, agent, handle, new History(agent.systemMessage, restored.history));
     return { session, release: () => session.release() };
   } catch (error) {
-    await dispose(setting.options).catch(() => undefined);
+    await disposeQuietly(setting.options);
     setting.free();
     throw error;
   }
@@ -68,6 +68,11 @@ function openHandle(agent: Agent, checkpoint: ParticipantCheckpoint | undefined)
     if (error.slice(0, at) === 'config') throw new RoundtableError('invalid-config', message);
     throw new RuntimeParticipantError('checkpoint-invalid', message);
   }
+}
+
+/** Disposes of options that a session was refused for; that error is the one to tell. */
+export async function disposeQuietly(options: AgentOptions): Promise<void> {
+  await dispose(options).catch(() => undefined);
 }
 
 async function dispose(options: AgentOptions): Promise<void> {

@@ -2,7 +2,7 @@
 
 import type { AgentParticipant, ParticipantLease, RuntimeReference } from '../types.js';
 import { leasedObjects } from './agent-options.js';
-import { type ConstructionChange, openAgentSession, type Render } from './agent-session.js';
+import { type ConstructionChange, disposeQuietly, openAgentSession, type Render } from './agent-session.js';
 import { claim } from './leases.js';
 import { renderSharedIncrement } from './render.js';
 import type { AgentOptions } from './types.js';
@@ -50,7 +50,7 @@ export function agentParticipant(options: AgentParticipantOptions): AgentPartici
       modelCalls: 'metered',
       async openSession({ conversationId, participantId, checkpoint }): Promise<ParticipantLease> {
         const made = await options.createAgent({ conversationId, participantId, restoring: checkpoint !== undefined });
-        const free = claim(leasedObjects(made));
+        const free = claim(await objectsOf(made));
         return openAgentSession({
           options: made,
           checkpoint,
@@ -68,4 +68,14 @@ export function agentParticipant(options: AgentParticipantOptions): AgentPartici
       },
     },
   };
+}
+
+/** What a session over these options holds; options that are none are disposed of. */
+async function objectsOf(options: AgentOptions): Promise<readonly object[]> {
+  try {
+    return leasedObjects(options);
+  } catch (error) {
+    await disposeQuietly(options);
+    throw error;
+  }
 }
