@@ -56,12 +56,16 @@ test('C18 a revision that is none is refused with its field', async () => {
 });
 
 test('C45 a store that cannot be read fails the iterator with a code, not the process', async () => {
-  const store = new MemoryConversationStore();
-  const roundtable = conversation(store);
+  let down = false;
+  class Store extends MemoryConversationStore {
+    async read(...call) {
+      if (down) throw new Error('down');
+      return super.read(...call);
+    }
+  }
+  const roundtable = conversation(new Store());
   await roundtable.run();
-  store.read = async () => {
-    throw new Error('down');
-  };
+  down = true;
   roundtable.events({ afterRevision: 0 });
   await assert.rejects(roundtable.events({ afterRevision: 0 }).next(), { code: 'unavailable' });
 });
