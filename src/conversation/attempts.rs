@@ -28,6 +28,8 @@ pub(super) struct Attempt {
     pub(super) result: Option<Outcome>,
     /// Why it failed, until that is durable.
     failure: Option<Failure>,
+    /// What it came to after it was given up.
+    late: Option<Result<Outcome, Thrown>>,
     pub(super) signalled: Option<StopReason>,
     /// The cap for which an admission was refused to it.
     pub(super) refused: Option<LimitReason>,
@@ -94,6 +96,7 @@ impl Machine {
             phase: AttemptPhase::Announced,
             result: None,
             failure: None,
+            late: None,
             signalled: None,
             refused: None,
         };
@@ -201,10 +204,7 @@ impl Machine {
             AttemptPhase::Running => {}
             AttemptPhase::Unsettled => {
                 attempt.phase = AttemptPhase::Over;
-                return match self.is_given_up_on_record(attempt_id) {
-                    true => self.keep_evidence(attempt_id, result),
-                    false => self.keep_for_next_run(attempt_id, result),
-                };
+                return self.returned_late(attempt_id, result);
             }
             _ => return,
         }
@@ -220,29 +220,36 @@ impl Machine {
         }
     }
 
-    /// Whether the journal says, or is about to say, that the attempt was given up.
-    fn is_given_up_on_record(&self, attempt_id: &Id) -> bool {
-        let Some(attempt) = self.attempts.get(attempt_id) else { return false };
-        let unsettled = |state: &State| state.turn(&attempt.turn_id).is_some_and(|t| t.phase == Phase::Unsettled);
-        unsettled(&self.durable) || (!self.head_is_stale && unsettled(&self.head))
-    }
-
-    /// Given up while the store failed, so nobody was told: what it came to is saved by the next run.
-    fn keep_for_next_run(&mut self, attempt_id: &Id, result: Result<Outcome, Thrown>) {
+    /// An attempt that was given up came back. Where the journal says so, what it came to is evidence;
+    /// where the store failed before it could, the next run saves it as if nothing had been given up.
+    fn returned_late(&mut self, attempt_id: &Id, result: Result<Outcome, Thrown>) {
         let Some(attempt) = self.attempts.get(attempt_id) else { return };
+        let (participant, turn_id) = (attempt.participant, attempt.turn_id.clone());
         let failure = match &result {
-            Err(thrown) if !thrown.is_abort => {
-                Some(self.failure_of(attempt.participant, &thrown.message, thrown.code.clone()))
-            }
+            Err(thrown) if !thrown.is_abort => Some(self.failure_of(participant, &thrown.message, thrown.code.clone())),
             _ => None,
         };
         let stopped = result.is_err();
-        let Some(attempt) = self.attempts.get_mut(attempt_id) else { return };
-        attempt.failure = failure;
-        attempt.result = result.ok();
-        let participant = attempt.participant;
         if let Some(session) = self.sessions.get_mut(&participant).filter(|s| stopped && s.traits.can_checkpoint) {
             session.abandoned = true;
+        }
+        if let Some(attempt) = self.attempts.get_mut(attempt_id) {
+            attempt.failure = failure;
+            attempt.result = result.as_ref().ok().cloned();
+            attempt.late = Some(result.clone());
+        }
+        let unsettled = |state: &State| state.turn(&turn_id).is_some_and(|t| t.phase == Phase::Unsettled);
+        if unsettled(&self.durable) || (!self.head_is_stale && unsettled(&self.head)) {
+            self.keep_evidence(turn_id, result);
+        }
+    }
+
+    /// Saves evidence that the store did not take when it came.
+    pub(super) fn save_missed_evidence(&mut self) {
+        let missed = |a: &Attempt| Some((a.turn_id.clone(), a.late.clone()?));
+        let missed: Vec<_> = self.attempts.values().filter_map(missed).collect();
+        for (turn_id, result) in missed {
+            self.save_evidence(turn_id, result);
         }
     }
 
@@ -493,7 +500,9 @@ impl Machine {
         let durable = &self.durable;
         self.attempts.retain(|id, attempt| {
             let open = |turn: &Turn| {
-                turn.attempt.as_ref() != Some(id) || matches!(turn.phase, Phase::Running | Phase::Settled)
+                let open = matches!(turn.phase, Phase::Running | Phase::Settled)
+                    || (turn.phase == Phase::Unsettled && turn.evidence.is_none());
+                turn.attempt.as_ref() != Some(id) || open
             };
             attempt.phase != AttemptPhase::Over || durable.turn(&attempt.turn_id).is_some_and(open)
         });

@@ -336,6 +336,7 @@ impl Machine {
     }
 
     fn begin_work(&mut self) {
+        self.save_missed_evidence();
         let Some(active) = &self.calls.active else { return };
         let (call, request) = (active.call, active.request.clone());
         let result = match (call, request) {

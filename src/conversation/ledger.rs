@@ -205,8 +205,7 @@ impl Machine {
         }
     }
 
-    pub(super) fn keep_evidence(&mut self, attempt: &Id, result: Result<Outcome, Thrown>) {
-        let Some(turn_id) = self.attempts.remove(attempt).map(|attempt| attempt.turn_id) else { return };
+    pub(super) fn keep_evidence(&mut self, turn_id: Id, result: Result<Outcome, Thrown>) {
         if self.calls.is_working() {
             self.save_evidence(turn_id, result);
         } else if !self.calls.is_disposed() {
