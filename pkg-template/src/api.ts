@@ -4,6 +4,7 @@ import { currentEngine } from './engine.js';
 
 export { RoundtableError, type RoundtableErrorCode } from './errors.js';
 export { MemoryConversationStore } from './memory-store.js';
+export * from './replay/index.js';
 export { roundRobin } from './round-robin.js';
 export { createRoundtable, externalParticipant } from './roundtable.js';
 export { type AgentContext, agentParticipant, type AgentParticipantOptions } from './runtime/agent.js';

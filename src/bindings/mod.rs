@@ -5,6 +5,7 @@
 
 pub mod conversation;
 mod panic;
+mod replay;
 mod runtime;
 
 use wasm_bindgen::prelude::wasm_bindgen;

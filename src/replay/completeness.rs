@@ -4,7 +4,7 @@ use super::log::SessionLog;
 use super::node::Node;
 use super::payload::{Reference, is_reference};
 use super::vocabulary::EventKind;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 /// What a log lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,103 +67,117 @@ pub fn completeness(log: &SessionLog) -> Vec<CompletenessIssue> {
     found.report(issues)
 }
 
-type RoundKey = (String, u64);
+/// What the entries of one round, or of one tool call, are about.
+struct Subject {
+    execution_id: String,
+    round: Option<f64>,
+    tool_call_id: Option<String>,
+    /// The last request, if there was one.
+    request: Option<usize>,
+    native: bool,
+    raw: bool,
+    normalized: bool,
+    result: bool,
+}
 
 #[derive(Default)]
 struct Found {
-    /// Requests by round, in the order in which their rounds first came up.
-    requests: Vec<(RoundKey, usize)>,
-    request_at: HashMap<RoundKey, usize>,
-    native: HashSet<RoundKey>,
-    raw: HashSet<RoundKey>,
-    normalized: HashSet<RoundKey>,
-    tools: Vec<((String, String), usize)>,
-    tool_at: HashMap<(String, String), usize>,
-    results: HashSet<(String, String)>,
+    subjects: Vec<Subject>,
+    by_key: HashMap<String, usize>,
+    /// Subjects in the order of their first requests: rounds, then tool calls.
+    rounds: Vec<usize>,
+    tools: Vec<usize>,
 }
 
 impl Found {
     fn note(&mut self, index: usize, kind: EventKind, node: &Node<'_>) {
-        let Some((execution, round)) = round_key(node) else { return };
-        let key = (execution.clone(), round.to_bits());
-        let tool = node.get("toolCallId").and_then(Node::as_str).map(|id| (execution, id.to_owned()));
+        let of_tool = matches!(kind, EventKind::ToolExecutionRequest | EventKind::ToolExecutionResult);
+        let Some((place, subject)) = self.subject(node, of_tool) else { return };
+        let first = subject.request.is_none();
         match kind {
-            EventKind::ProviderRequest => put(&mut self.requests, &mut self.request_at, key, index),
-            EventKind::ProviderNativeRawPayload
-                if node.get("payloadKind").and_then(Node::as_str) != Some("request") =>
-            {
-                self.native.insert(key);
-            }
-            EventKind::ProviderResponseRaw => {
-                self.raw.insert(key);
-            }
-            EventKind::ProviderResponseNormalized => {
-                self.normalized.insert(key);
-            }
-            EventKind::ToolExecutionRequest => {
-                if let Some(tool) = tool {
-                    put(&mut self.tools, &mut self.tool_at, tool, index);
+            EventKind::ProviderRequest | EventKind::ToolExecutionRequest => {
+                subject.request = Some(index);
+                if first {
+                    let order = if of_tool { &mut self.tools } else { &mut self.rounds };
+                    order.push(place);
                 }
             }
-            EventKind::ToolExecutionResult => self.results.extend(tool),
+            EventKind::ProviderNativeRawPayload => {
+                subject.native |= node.get("payloadKind").and_then(Node::as_str) != Some("request");
+            }
+            EventKind::ProviderResponseRaw => subject.raw = true,
+            EventKind::ProviderResponseNormalized => subject.normalized = true,
+            EventKind::ToolExecutionResult => subject.result = true,
             _ => {}
         }
     }
 
+    fn subject(&mut self, node: &Node<'_>, of_tool: bool) -> Option<(usize, &mut Subject)> {
+        let execution_id = node.get("executionId")?.as_str()?;
+        let tool = if of_tool { Some(node.get("toolCallId")?.as_str()?) } else { None };
+        let key = match tool {
+            Some(id) => format!("t{}:{execution_id}{id}", execution_id.len()),
+            None => round_key(node)?,
+        };
+        let next = self.subjects.len();
+        let place = *self.by_key.entry(key).or_insert(next);
+        if place == next {
+            self.subjects.push(Subject {
+                execution_id: execution_id.to_owned(),
+                round: if of_tool { None } else { node.get("round").and_then(Node::as_number) },
+                tool_call_id: tool.map(str::to_owned),
+                request: None,
+                native: false,
+                raw: false,
+                normalized: false,
+                result: false,
+            });
+        }
+        Some((place, self.subjects.get_mut(place)?))
+    }
+
     fn report(self, mut issues: Vec<CompletenessIssue>) -> Vec<CompletenessIssue> {
-        for (key, index) in &self.requests {
-            for (code, there, what) in [
-                (CompletenessCode::NativePayloadMissing, &self.native, "native response or stream event"),
-                (CompletenessCode::ResponseRawMissing, &self.raw, "raw response"),
-                (CompletenessCode::ResponseNormalizedMissing, &self.normalized, "normalized response"),
+        for subject in self.rounds.iter().chain(&self.tools).filter_map(|place| self.subjects.get(*place)) {
+            let of_round = subject.tool_call_id.is_none();
+            for (missing, code, message) in [
+                (
+                    of_round && !subject.native,
+                    CompletenessCode::NativePayloadMissing,
+                    "a provider request has no native response or stream event",
+                ),
+                (
+                    of_round && !subject.raw,
+                    CompletenessCode::ResponseRawMissing,
+                    "a provider request has no raw response",
+                ),
+                (
+                    of_round && !subject.normalized,
+                    CompletenessCode::ResponseNormalizedMissing,
+                    "a provider request has no normalized response",
+                ),
+                (!of_round && !subject.result, CompletenessCode::ToolResultMissing, "a tool request has no result"),
             ] {
-                if !there.contains(key) {
+                if missing {
                     issues.push(CompletenessIssue {
                         code,
-                        message: format!("a provider request has no {what}"),
-                        event_index: *index,
-                        execution_id: Some(key.0.clone()),
-                        round: Some(f64::from_bits(key.1)),
-                        tool_call_id: None,
+                        message: message.to_owned(),
+                        event_index: subject.request.unwrap_or_default(),
+                        execution_id: Some(subject.execution_id.clone()),
+                        round: subject.round,
+                        tool_call_id: subject.tool_call_id.clone(),
                     });
                 }
             }
-        }
-        for (key, index) in self.tools.iter().filter(|(key, _)| !self.results.contains(key)) {
-            issues.push(CompletenessIssue {
-                code: CompletenessCode::ToolResultMissing,
-                message: "a tool request has no result".to_owned(),
-                event_index: *index,
-                execution_id: Some(key.0.clone()),
-                round: None,
-                tool_call_id: Some(key.1.clone()),
-            });
         }
         issues
     }
 }
 
-/// Keeps the first place of a key and the last index under it.
-fn put<K: Clone + Eq + std::hash::Hash>(
-    list: &mut Vec<(K, usize)>,
-    places: &mut HashMap<K, usize>,
-    key: K,
-    index: usize,
-) {
-    match places.get(&key).and_then(|at| list.get_mut(*at)) {
-        Some(known) => known.1 = index,
-        None => {
-            places.insert(key.clone(), list.len());
-            list.push((key, index));
-        }
-    }
-}
-
-/// The execution and the round that an entry belongs to.
-pub(super) fn round_key(node: &Node<'_>) -> Option<(String, f64)> {
-    let execution = node.get("executionId")?.as_str()?.to_owned();
+/// A text that tells apart the rounds of executions.
+pub(super) fn round_key(node: &Node<'_>) -> Option<String> {
     // Adding zero makes one round of 0 and -0.
-    Some((execution, node.get("round")?.as_number()? + 0.0))
+    let round = node.get("round")?.as_number()? + 0.0;
+    Some(format!("{:x}:{}", round.to_bits(), node.get("executionId")?.as_str()?))
 }
 
 fn references(node: &Node<'_>, index: usize, issues: &mut Vec<CompletenessIssue>) {

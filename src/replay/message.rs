@@ -14,37 +14,30 @@ static ROLE: &[Field] = &[req("role", OneOf(ROLES))];
 static IDENTITY: &[Field] =
     &[req("id", Text), req("timestamp", Date), req("state", OneOf(&["complete", "interrupted"]))];
 
-/// What goes with a role beside role, id, timestamp and state.
+/// What a message of any role may have.
+pub(super) static OPTIONAL: &[Field] = &[opt("metadata", Map(&MetadataValue)), opt("parts", List(&PART))];
+
+/// What goes with a role beside that.
 struct Shape {
     required: &'static [Field],
-    optional: &'static [Field],
+    own: &'static [Field],
 }
 
 static ASSISTANT: Shape = Shape {
     required: &[req("content", TextOrNull)],
-    optional: &[
-        opt("metadata", Map(&MetadataValue)),
-        opt("parts", List(&PART)),
-        opt(
-            "toolCalls",
-            List(&Closed(shape![
-                req("id", Text),
-                req("type", OneOf(&["function"])),
-                req("function", Closed(shape![req("name", Text), req("arguments", Text)])),
-            ])),
-        ),
-    ],
+    own: &[opt(
+        "toolCalls",
+        List(&Closed(shape![
+            req("id", Text),
+            req("type", OneOf(&["function"])),
+            req("function", Closed(shape![req("name", Text), req("arguments", Text)])),
+        ])),
+    )],
 };
 
-static TOOL: Shape = Shape {
-    required: &[req("content", Text), req("toolCallId", Text)],
-    optional: &[opt("metadata", Map(&MetadataValue)), opt("parts", List(&PART)), opt("name", Text)],
-};
+static TOOL: Shape = Shape { required: &[req("content", Text), req("toolCallId", Text)], own: &[opt("name", Text)] };
 
-static SPEAKER: Shape = Shape {
-    required: &[req("content", Text)],
-    optional: &[opt("metadata", Map(&MetadataValue)), opt("parts", List(&PART)), opt("name", Text)],
-};
+static SPEAKER: Shape = Shape { required: &[req("content", Text)], own: &[opt("name", Text)] };
 
 static PART: Rule = Variants(&[
     Variant { types: &["text"], fields: shape![req("text", Text)] },
@@ -67,15 +60,19 @@ pub(super) fn message(node: &Node<'_>, place: &Place<'_>, issues: &mut Issues) {
         _ => &SPEAKER,
     };
     unknown_keys(members, place, issues, |key| {
-        [ROLE, IDENTITY, shape.required, shape.optional].iter().any(|part| part.iter().any(|field| field.name == key))
+        [ROLE, IDENTITY, shape.required, OPTIONAL, shape.own]
+            .iter()
+            .any(|part| part.iter().any(|field| field.name == key))
     });
-    for part in [IDENTITY, shape.required, shape.optional] {
+    for part in [IDENTITY, shape.required] {
         let start = issues.total();
         fields(part, node, place, issues);
         if issues.total() > start {
             return;
         }
     }
+    fields(OPTIONAL, node, place, issues);
+    fields(shape.own, node, place, issues);
 }
 
 /// Checks one value of a metadata map: a string, number, boolean, an array of only strings or only

@@ -23,6 +23,7 @@ mod request;
 mod schema;
 mod shapes;
 mod vocabulary;
+pub mod wire;
 mod write;
 
 pub use completeness::{CompletenessCode, CompletenessIssue, completeness};

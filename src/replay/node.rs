@@ -310,7 +310,8 @@ impl<'de> Visitor<'de> for Seed<'_, '_> {
 #[derive(Default)]
 struct Members<'a> {
     list: Vec<(Cow<'a, str>, Node<'a>)>,
-    places: HashMap<Cow<'a, str>, usize>,
+    /// Where each key stands, once there are many.
+    places: Option<HashMap<String, usize>>,
 }
 
 impl<'a> Members<'a> {
@@ -318,22 +319,20 @@ impl<'a> Members<'a> {
     const FEW: usize = 24;
 
     fn set(&mut self, key: Cow<'a, str>, value: Node<'a>) {
-        let place = if self.list.len() < Self::FEW {
-            self.list.iter().position(|(known, _)| *known == key)
-        } else {
-            if self.places.is_empty() {
-                self.places = self.list.iter().enumerate().map(|(at, (known, _))| (known.clone(), at)).collect();
+        if self.places.is_none() && self.list.len() >= Self::FEW {
+            self.places = Some(self.list.iter().enumerate().map(|(at, (key, _))| (key.to_string(), at)).collect());
+        }
+        let place = match &mut self.places {
+            None => self.list.iter().position(|(known, _)| *known == key),
+            Some(places) => {
+                let next = self.list.len();
+                let place = *places.entry(key.to_string()).or_insert(next);
+                (place < next).then_some(place)
             }
-            self.places.get(&key).copied()
         };
         match place.and_then(|at| self.list.get_mut(at)) {
             Some(member) => member.1 = value,
-            None => {
-                if !self.places.is_empty() {
-                    self.places.insert(key.clone(), self.list.len());
-                }
-                self.list.push((key, value));
-            }
+            None => self.list.push((key, value)),
         }
     }
 }

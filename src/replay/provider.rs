@@ -241,22 +241,32 @@ fn responses(log: &SessionLog, options: ReplayOptions) -> Vec<Response> {
         }
         return list;
     }
-    let mut requests: HashMap<(String, u64), usize> = HashMap::new();
-    let mut deltas: HashMap<(String, u64), Vec<usize>> = HashMap::new();
+    // What came last under a key: an entry of a request, and a place in `pieces`.
+    let mut requests: HashMap<String, usize> = HashMap::new();
+    let mut pending: HashMap<String, usize> = HashMap::new();
+    let mut pieces: Vec<Vec<usize>> = Vec::new();
     let wanted = [EventKind::ProviderRequest, EventKind::ProviderStreamRawDelta, EventKind::ProviderResponseNormalized];
     for (entry, kind, node) in log.nodes(&wanted) {
-        let Some((execution, round)) = round_key(&node) else { continue };
-        let key = (execution, round.to_bits());
+        let Some(key) = round_key(&node) else { continue };
         match kind {
             EventKind::ProviderRequest => {
                 requests.insert(key, entry);
             }
-            EventKind::ProviderStreamRawDelta => deltas.entry(key).or_default().push(entry),
+            EventKind::ProviderStreamRawDelta => {
+                let place = *pending.entry(key).or_insert(pieces.len());
+                if place == pieces.len() {
+                    pieces.push(Vec::new());
+                }
+                if let Some(list) = pieces.get_mut(place) {
+                    list.push(entry);
+                }
+            }
             _ => {
                 let request = requests.get(&key).filter(|_| options.matching != Match::Order).and_then(|entry| {
                     Some(Request { entry: *entry, digest: Projection::of(&log.node(*entry)?).digest() })
                 });
-                list.push(Response { entry, used: false, request, deltas: deltas.remove(&key).unwrap_or_default() });
+                let deltas = pending.remove(&key).and_then(|place| pieces.get_mut(place)).map(std::mem::take);
+                list.push(Response { entry, used: false, request, deltas: deltas.unwrap_or_default() });
             }
         }
     }

@@ -3,6 +3,7 @@
 use super::check::check;
 use super::error::DecodeError;
 use super::issue::{Issues, Place};
+use super::message::OPTIONAL;
 use super::node::Node;
 use super::redact::Redaction;
 use super::schema::{Field, Rule};
@@ -38,8 +39,8 @@ impl Recorder {
     }
 
     /// Records a request: an object with `model`, `messages`, `tools` and `callId` (all but the first two may
-    /// be missing). Schemas of tools are cut to what a log can hold; a message that a log cannot hold is
-    /// refused with its path, which begins with `entry`.
+    /// be missing). Schemas of tools, and metadata and parts of messages, are cut to what a log can hold;
+    /// what else it cannot hold is refused with its path, which begins with `entry`.
     pub fn request(
         &mut self,
         provider: &str,
@@ -58,8 +59,11 @@ impl Recorder {
             deltas: 0,
         };
         let member = |key: &str| request.get(key).cloned().unwrap_or(Node::Null);
-        let mut payload =
-            vec![("provider", text(provider)), ("model", member("model")), ("messages", member("messages"))];
+        let mut payload = vec![
+            ("provider", text(provider)),
+            ("model", member("model")),
+            ("messages", messages(request.get("messages"))),
+        ];
         if let Some(Node::Array(tools)) = request.get("tools") {
             payload.push(("tools", Node::Array(tools.iter().filter_map(tool).collect())));
         }
@@ -89,8 +93,8 @@ impl RecordedCall {
             ("sequence", Node::Number(0.0)),
             ("apiSurface", text("chat")),
         ];
-        let raw = vec![("response", message.clone()), ("responseKind", text("message"))];
-        let normalized = vec![("response", message.clone()), ("toolCallsCount", Node::Number(calls as f64))];
+        let raw = vec![("response", cut(message)), ("responseKind", text("message"))];
+        let normalized = vec![("response", cut(message)), ("toolCallsCount", Node::Number(calls as f64))];
         Ok(vec![
             self.line(EventKind::ProviderNativeRawPayload, native, at_ms)?,
             self.line(EventKind::ProviderResponseRaw, raw, at_ms)?,
@@ -111,6 +115,23 @@ fn text(value: &str) -> Node<'_> {
     Node::String(Cow::Borrowed(value))
 }
 
+fn messages<'a>(list: Option<&Node<'a>>) -> Node<'a> {
+    match list {
+        Some(Node::Array(items)) => Node::Array(items.iter().map(cut).collect()),
+        other => other.cloned().unwrap_or(Node::Null),
+    }
+}
+
+/// A message without what a log cannot hold of its metadata and parts.
+fn cut<'a>(message: &Node<'a>) -> Node<'a> {
+    let Node::Object(members) = message else { return message.clone() };
+    let kept = members.iter().filter_map(|(key, value)| {
+        let rule = OPTIONAL.iter().find(|field| field.name == key).map(|field| &field.rule);
+        Some((key.clone(), rule.map_or_else(|| Some(value.clone()), |rule| fit(rule, value))?))
+    });
+    Node::Object(kept.collect())
+}
+
 /// A tool as a log can hold it; `None` where it has no name.
 fn tool<'a>(tool: &Node<'a>) -> Option<Node<'a>> {
     let parameters = tool.get("parameters").cloned().unwrap_or_else(|| Node::Object(Vec::new()));
@@ -124,7 +145,7 @@ fn tool<'a>(tool: &Node<'a>) -> Option<Node<'a>> {
         Node::Object(members)
     };
     let described = |parameters: Node<'a>| {
-        let description = tool.get("description").cloned().unwrap_or_else(|| Node::String(Cow::Borrowed("")));
+        let description = tool.get("description").cloned().unwrap_or(Node::String(Cow::Borrowed("")));
         let members = [("name", tool.get("name").cloned()?), ("description", description), ("parameters", parameters)];
         fit(&TOOL_SCHEMA, &Node::Object(members.map(|(key, value)| (Cow::Borrowed(key), value)).into()))
     };

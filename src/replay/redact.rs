@@ -23,7 +23,7 @@ const ENCODED: &str = "arguments";
 /// Members that describe tools: a key in them names a parameter and its value is a schema.
 const SCHEMAS: [&str; 2] = ["tools", "toolSchemas"];
 
-/// Which keys are telling: the usual ones, and further names compared without regard to case.
+/// Which keys are telling: the usual ones, and further names compared without regard to the case of ASCII letters.
 #[derive(Clone, Debug, Default)]
 pub struct Redaction {
     further: Vec<String>,
@@ -33,7 +33,7 @@ impl Redaction {
     /// The usual keys and these.
     #[must_use]
     pub fn with(further: impl IntoIterator<Item = String>) -> Redaction {
-        Redaction { further: further.into_iter().map(|key| key.to_lowercase()).collect() }
+        Redaction { further: further.into_iter().map(|key| key.to_ascii_lowercase()).collect() }
     }
 
     /// Replaces the secrets in the payload of an entry.
@@ -82,7 +82,7 @@ impl Redaction {
     }
 
     fn tells(&self, key: &str) -> bool {
-        let lower = key.to_lowercase();
+        let lower = key.to_ascii_lowercase();
         KEYS.iter().any(|words| spells(&lower, words)) || self.further.contains(&lower)
     }
 }

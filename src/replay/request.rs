@@ -38,10 +38,8 @@ fn tool(node: &Node<'_>) -> Json {
 
 fn message(node: &Node<'_>) -> Json {
     let mut members = vec![("role", copy(node.get("role"))), ("content", copy(node.get("content")))];
-    for (key, project) in [("parts", copy_node as fn(&Node<'_>) -> Json), ("toolCalls", tool_call)] {
-        if matches!(node.get(key), Some(Node::Array(items)) if !items.is_empty()) {
-            members.push((key, each(node.get(key), project)));
-        }
+    if matches!(node.get("toolCalls"), Some(Node::Array(calls)) if !calls.is_empty()) {
+        members.push(("toolCalls", each(node.get("toolCalls"), tool_call)));
     }
     object(members)
 }
@@ -62,20 +60,12 @@ fn each(list: Option<&Node<'_>>, project: fn(&Node<'_>) -> Json) -> Json {
     }
 }
 
+/// Text as it is; what is neither text nor absent was never recorded and only has to differ.
 fn copy(node: Option<&Node<'_>>) -> Json {
-    node.map_or(Json::Null, copy_node)
-}
-
-fn copy_node(node: &Node<'_>) -> Json {
     match node {
-        Node::Null | Node::Date(_) | Node::Foreign(_) => Json::Null,
-        Node::Bool(value) => Json::Bool(*value),
-        Node::Number(value) => Json::Number(*value),
-        Node::String(text) => Json::String(text.clone().into_owned()),
-        Node::Array(items) => Json::Array(items.iter().map(copy_node).collect()),
-        Node::Object(members) => {
-            Json::Object(members.iter().map(|(key, value)| (key.clone().into_owned(), copy_node(value))).collect())
-        }
+        Some(Node::String(text)) => Json::String(text.clone().into_owned()),
+        Some(Node::Null) | None => Json::Null,
+        Some(_) => Json::Bool(false),
     }
 }
 

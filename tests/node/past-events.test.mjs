@@ -50,7 +50,8 @@ test('C18 a revision that is none is refused with its field', async () => {
   for (const afterRevision of [-1, 1.5, Number.NaN, 2 ** 53, '1', null]) {
     assert.throws(
       () => roundtable.events({ afterRevision }),
-      (error) => error instanceof RoundtableError && error.code === 'invalid-config' && /afterRevision/.test(error.message),
+      (error) =>
+        error instanceof RoundtableError && error.code === 'invalid-config' && /afterRevision/.test(error.message),
     );
   }
 });
