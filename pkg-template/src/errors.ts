@@ -2,13 +2,13 @@
 
 /** What went wrong, for code to act on. */
 export type RoundtableErrorCode =
-  /** An option is missing, of the wrong type or out of bounds. */
+  /** An option or argument is missing, of the wrong type or out of bounds. */
   | 'invalid-config'
   /** A selector decided something that no run could do. */
   | 'invalid-selection'
   /** Another call, or another host, is at work. */
   | 'busy'
-  /** The call does not fit the state: a stale revision, a used id, an existing record, a malformed answer. */
+  /** The call does not fit the state: a stale revision, a used id, an existing record. */
   | 'conflict'
   /** The handle was disposed. */
   | 'disposed'

@@ -62,7 +62,7 @@ class Conversation implements Omit<Roundtable, typeof Symbol.asyncDispose> {
   }
 
   async run(options?: Parameters<Roundtable['run']>[0]): Promise<RunResult> {
-    const { signal, limits } = checked('invalid-config', () => readRunOptions(options));
+    const { signal, limits } = checked(() => readRunOptions(options));
     let call = -1;
     const abort = (): void => this.#ports.engine.use((handle) => handle.abortRun(call));
     try {
@@ -104,7 +104,7 @@ class Conversation implements Omit<Roundtable, typeof Symbol.asyncDispose> {
   }
 
   events(options?: Parameters<Roundtable['events']>[0]): AsyncIterableIterator<RoundtableEvent> {
-    const { signal, after } = checked('invalid-config', () => readEventOptions(options));
+    const { signal, after } = checked(() => readEventOptions(options));
     const until = after === undefined ? 0 : this.#ports.engine.read((handle) => handle.revision());
     const end = (): void => stream.end();
     const stream = this.#ports.observers.stream(() => {
@@ -139,7 +139,7 @@ class Conversation implements Omit<Roundtable, typeof Symbol.asyncDispose> {
   }
 
   async #call<Kind extends keyof Replies>(check: () => string): Promise<Pick<Replies, Kind>> {
-    const request = checked('conflict', check);
+    const request = checked(check);
     const reply = await this.#ports.engine.call((handle, call) => handle.call(call, request));
     return JSON.parse(reply) as Pick<Replies, Kind>;
   }

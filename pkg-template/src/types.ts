@@ -251,7 +251,7 @@ export interface Roundtable {
   run(options?: { signal?: AbortSignal; limits?: Partial<RunLimits> }): Promise<RunResult>;
   /**
    * Accepts a person's words; never executes anyone. The same `inputId` and content again gives the same receipt.
-   * @throws `conflict`, `busy`, `disposed`
+   * @throws `invalid-config` for a malformed argument, `conflict`, `busy`, `disposed`
    */
   submitInput(input: {
     participantId: string;
@@ -264,7 +264,7 @@ export interface Roundtable {
   }): Promise<{ revision: number; messageId: string }>;
   /**
    * Accepts an answer; the next `run()` continues the member. The same `responseId` again gives the same receipt.
-   * @throws `conflict`, `busy`, `disposed`
+   * @throws `invalid-config` for a malformed argument, `conflict`, `busy`, `disposed`
    */
   resume(input: {
     requestId: string;
@@ -275,7 +275,7 @@ export interface Roundtable {
   }): Promise<{ revision: number; requestId: string; responseId: string }>;
   /**
    * Closes an open request: a selection's wait counts as a yield, a member's turn is given a declined answer.
-   * @throws `conflict`, `busy`, `disposed`
+   * @throws `invalid-config` for a malformed argument, `conflict`, `busy`, `disposed`
    */
   withdraw(input: {
     requestId: string;
@@ -389,7 +389,7 @@ export interface TurnServices {
   admitModelCall(call: { callId: string; providerId: string; modelId: string }): Promise<void>;
   /**
    * Reports a call; an identical report is a no-op, and a final one cannot be replaced.
-   * @throws `conflict`, `not-found` for a call that was not admitted
+   * @throws `conflict` for a call that was not admitted, or whose final report stands
    */
   recordUsage(report: UsageReport): Promise<void>;
 }

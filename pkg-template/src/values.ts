@@ -16,7 +16,12 @@ export const MAX_CONTENT = 1024 * 1024;
 
 /** A value that is not what it must be. The message begins with its path and never shows the value itself. */
 export class BadValue extends Error {
-  constructor(path: string, problem: string) {
+  constructor(
+    path: string,
+    problem: string,
+    /** How a call is refused for it. */
+    readonly code: 'invalid-config' | 'conflict' = 'invalid-config',
+  ) {
     super(`${path} ${problem}`);
   }
 }

@@ -70,10 +70,10 @@ describe('C20 submitInput', () => {
       [{ by: 5 }, 'by'],
       [{ surprise: 1 }, 'surprise'],
     ]) {
-      await rejects(roundtable.submitInput({ ...valid, ...extra }), 'conflict', part);
+      await rejects(roundtable.submitInput({ ...valid, ...extra }), 'invalid-config', part);
     }
     for (const nothing of [undefined, null, 5, 'x'])
-      await rejects(roundtable.submitInput(nothing), 'conflict', 'input');
+      await rejects(roundtable.submitInput(nothing), 'invalid-config', 'input');
     assert.equal(await roundtable.store.load(roundtable.id), undefined);
   });
 

@@ -175,9 +175,9 @@ describe('C27 resume', () => {
   test('C27 the kind of the answer is the kind of the request, with exact keys', async () => {
     const roundtable = one(waits(approval('q')));
     await roundtable.run();
-    for (const [response, part] of [
-      [{ kind: 'input', content: 'yes' }, 'approval'],
-      [{ kind: 'reconciliation', data: 1 }, 'approval'],
+    for (const [response, part, code = 'invalid-config'] of [
+      [{ kind: 'input', content: 'yes' }, 'approval', 'conflict'],
+      [{ kind: 'reconciliation', data: 1 }, 'approval', 'conflict'],
       [{ kind: 'approval' }, 'approved'],
       [{ kind: 'approval', approved: 'yes' }, 'approved'],
       [{ kind: 'approval', approved: 1 }, 'approved'],
@@ -189,7 +189,7 @@ describe('C27 resume', () => {
       [null, 'response'],
       ['yes', 'response'],
     ]) {
-      await rejects(resume(roundtable, 'q', response), 'conflict', part);
+      await rejects(resume(roundtable, 'q', response), code, part);
     }
     assert.equal(roundtable.snapshot().requests.length, 1);
   });
@@ -230,9 +230,9 @@ describe('C27 resume', () => {
       [{ by: {} }, 'by'],
       [{ surprise: 1 }, 'surprise'],
     ]) {
-      await rejects(roundtable.resume({ ...valid, ...extra }), 'conflict', part);
+      await rejects(roundtable.resume({ ...valid, ...extra }), 'invalid-config', part);
     }
-    await rejects(roundtable.resume(undefined), 'conflict', 'input');
+    await rejects(roundtable.resume(undefined), 'invalid-config', 'input');
   });
 });
 
@@ -392,7 +392,11 @@ describe('C30b ways out', () => {
       roundtable.withdraw({ requestId, expectedRevision, by: 'Ada', reason: 'x' });
     await rejects(withdraw('other', revision), 'conflict', 'requestId');
     await rejects(withdraw('q', revision - 1), 'conflict');
-    await rejects(roundtable.withdraw({ requestId: 'q', expectedRevision: revision, by: 'Ada' }), 'conflict', 'reason');
+    await rejects(
+      roundtable.withdraw({ requestId: 'q', expectedRevision: revision, by: 'Ada' }),
+      'invalid-config',
+      'reason',
+    );
     await withdraw('q', revision);
     await rejects(withdraw('q', roundtable.snapshot().revision), 'conflict');
   });

@@ -18,7 +18,7 @@ export function submitInputRequest(input: Argument<'submitInput'>): string {
       replyTo: given.has('replyToRequestId')
         ? identifier(given.get('replyToRequestId'), 'replyToRequestId')
         : undefined,
-      by: optionalText(given, 'by'),
+      by: given.has('by') ? identifier(given.get('by'), 'by') : undefined,
     },
   });
 }
@@ -30,7 +30,7 @@ export function resumeRequest(input: Argument<'resume'>): string {
   const responseId = JSON.stringify(identifier(given.get('responseId'), 'responseId'));
   const expected = revision(given.get('expectedRevision'));
   const response = readResponse(given.get('response'));
-  const by = given.has('by') ? `,"by":${JSON.stringify(text(given.get('by'), 'by', MAX_TEXT))}` : '';
+  const by = given.has('by') ? `,"by":${JSON.stringify(identifier(given.get('by'), 'by'))}` : '';
   const fields = `"requestId":${requestId},"responseId":${responseId},"expectedRevision":${expected}`;
   return `{"resume":{${fields},"response":${response}${by}}}`;
 }
@@ -42,7 +42,7 @@ export function withdrawRequest(input: Argument<'withdraw'>): string {
     withdraw: {
       requestId: identifier(given.get('requestId'), 'requestId'),
       expectedRevision: revision(given.get('expectedRevision')),
-      by: text(given.get('by'), 'by', MAX_TEXT),
+      by: identifier(given.get('by'), 'by'),
       reason: text(given.get('reason'), 'reason', MAX_TEXT),
     },
   });
@@ -122,7 +122,11 @@ function optionalText(given: Map<string, unknown>, key: string, path = key): str
   return given.has(key) ? text(given.get(key), path, MAX_TEXT) : undefined;
 }
 
+// A number that no conversation can have is stale rather than malformed.
 function revision(value: unknown): number {
+  if (typeof value === 'number' && !(Number.isSafeInteger(value) && value >= 0)) {
+    throw new BadValue('expectedRevision', `is ${value}, which is no revision`, 'conflict');
+  }
   return safeInteger(value, 'expectedRevision');
 }
 

@@ -181,10 +181,10 @@ function listeners(link: EngineLink): Set<() => void> {
 }
 
 /** Runs a check and makes its refusal an error with a code. */
-export function checked<T>(code: 'invalid-config' | 'conflict', check: () => T): T {
+export function checked<T>(check: () => T): T {
   try {
     return check();
   } catch (error) {
-    throw error instanceof BadValue ? new RoundtableError(code, error.message) : error;
+    throw error instanceof BadValue ? new RoundtableError(error.code, error.message) : error;
   }
 }

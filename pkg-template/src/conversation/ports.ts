@@ -292,11 +292,11 @@ export class Ports implements EnginePorts {
     const signal = (): AbortSignal => attempt.signal;
     return {
       admitModelCall: async (call) => {
-        const request = checked('invalid-config', () => modelCall(call));
+        const request = checked(() => modelCall(call));
         await this.engine.ticket(signal, (handle, ticket) => handle.admit(ticket, attempt.id, request));
       },
       recordUsage: async (report) => {
-        const request = checked('invalid-config', () => usageReport(report));
+        const request = checked(() => usageReport(report));
         await this.engine.ticket(signal, (handle, ticket) => handle.report(ticket, attempt.id, request));
       },
     };
