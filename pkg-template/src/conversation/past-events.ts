@@ -15,7 +15,17 @@ export function withPast(
 ): AsyncIterableIterator<RoundtableEvent> {
   // A failure is told to whoever asks for the first event; nobody may.
   past.catch(() => {});
-  return follow(past, live, after);
+  const events = follow(past, live, after);
+  const iterator: AsyncIterableIterator<RoundtableEvent> = {
+    next: () => events.next(),
+    // A generator that was never asked for anything does not reach its `finally`.
+    async return() {
+      await live.return?.();
+      return events.return(undefined);
+    },
+    [Symbol.asyncIterator]: () => iterator,
+  };
+  return iterator;
 }
 
 async function* follow(

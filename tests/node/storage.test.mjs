@@ -1,0 +1,436 @@
+// The journal is the truth: what is written, when, under which claim, and what happens when the store fails.
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { externalParticipant, MemoryConversationStore } from 'agent-roundtable';
+import { faultyStore, virtualClock } from 'agent-roundtable/testing';
+import {
+  agent,
+  conversation,
+  decisions,
+  deferred,
+  journal,
+  parallel,
+  rejects,
+  settled,
+  speak,
+  speaker,
+  transcript,
+} from './support/conversations.mjs';
+
+const person = () => externalParticipant({ id: 'p' });
+const input = (inputId, expectedRevision, content = inputId) => ({
+  participantId: 'p',
+  inputId,
+  expectedRevision,
+  content,
+});
+const batches = async (roundtable) => (await roundtable.store.read(roundtable.id, { after: 0 })).batches;
+const entryKinds = (batch) => batch.entries.map((entry) => Object.keys(JSON.parse(entry))[0]);
+
+/** A store that notes its calls. */
+function noting(store = new MemoryConversationStore()) {
+  const calls = [];
+  const noted = faultyStore(store, ({ method, args }) => {
+    calls.push({ method, args });
+    return undefined;
+  });
+  return Object.assign(noted, { calls, names: () => calls.map(({ method }) => method) });
+}
+
+describe('C43 the journal', () => {
+  test('C43 is a list of versioned entries, one line of JSON each; equal seeds and times give equal bytes', async () => {
+    const lines = async () => {
+      const clock = virtualClock();
+      const roundtable = conversation([speaker('a', 'x'), speaker('b', 'y')], {
+        conversationId: 'same',
+        seed: 'seed',
+        clock,
+        selector: decisions(parallel('a', 'b')),
+      });
+      await roundtable.run();
+      return (await batches(roundtable)).flatMap(({ entries }) => entries);
+    };
+    const first = await lines();
+    for (const line of first) {
+      assert.ok(!line.includes('\n'));
+      assert.match(Object.keys(JSON.parse(line))[0], /^[a-z-]+\/1$/);
+    }
+    assert.deepEqual(await lines(), first);
+    assert.equal(Object.keys(JSON.parse(first[0]))[0], 'created/1');
+  });
+
+  test('C51 without a seed ids differ between conversations', async () => {
+    const ids = await Promise.all(
+      [1, 2].map(async () => {
+        const roundtable = conversation([speaker('a', 'x')], { selector: decisions(speak('a')), conversationId: 'c' });
+        await roundtable.run();
+        return roundtable.snapshot().messages[0].id;
+      }),
+    );
+    assert.notEqual(ids[0], ids[1]);
+  });
+});
+
+describe('C44 entries before effects', () => {
+  test('C44 a turn is announced before its runtime is called, selecting before a host selector', async () => {
+    const seen = {};
+    let roundtable;
+    const note = async (name) => {
+      seen[name] = (await journal(roundtable)).map(([kind]) => kind);
+    };
+    const a = agent('a', async () => {
+      await note('turn');
+      return { kind: 'yield' };
+    });
+    const selector = decisions(async () => {
+      await note('selector');
+      return speak('a');
+    });
+    roundtable = conversation([a], { selector });
+    await roundtable.run();
+    assert.equal(seen.selector.at(-1), 'selecting/1');
+    assert.equal(seen.turn.at(-1), 'turn-started/1');
+    assert.ok(seen.turn.includes('group-started/1'));
+  });
+
+  test('C44 one store call at a time; a commit and the next selecting share a batch', async () => {
+    let inFlight = 0;
+    const store = new MemoryConversationStore();
+    const append = store.append.bind(store);
+    store.append = async (batch) => {
+      inFlight += 1;
+      assert.equal(inFlight, 1);
+      await settled(1);
+      inFlight -= 1;
+      return append(batch);
+    };
+    const ids = ['a', 'b', 'c', 'd'];
+    const roundtable = conversation(
+      ids.map((id) => speaker(id, id, id)),
+      { store, selector: decisions(parallel(...ids), parallel(...ids)), maxConcurrentParticipants: 4 },
+    );
+    await roundtable.run();
+    const written = (await batches(roundtable)).map(entryKinds);
+    assert.ok(written.some((kinds) => kinds.includes('group-committed/1') && kinds.includes('selecting/1')));
+  });
+
+  test('C44 store calls per turn and per group stay few', async () => {
+    const appends = (store) => store.names().filter((name) => name === 'append').length;
+    const single = noting();
+    const turns = 20;
+    const words = Array.from({ length: turns }, (_, index) => `${index}`);
+    const one = conversation([speaker('a', ...words)], { store: single, limits: { maxTurnsPerRun: turns } });
+    await one.run();
+    assert.ok(appends(single) <= turns * 3, `${appends(single)} appends for ${turns} turns`);
+
+    const grouped = noting();
+    const ids = Array.from({ length: 8 }, (_, index) => `m${index}`);
+    const members = ids.map((id) => speaker(id, id));
+    const group = conversation(members, {
+      store: grouped,
+      selector: decisions(parallel(...ids)),
+      maxConcurrentParticipants: 8,
+    });
+    await group.run();
+    assert.ok(appends(grouped) <= 8, `${appends(grouped)} appends for a group of 8`);
+  });
+
+  test('bytes written for a turn depend on that turn alone', async () => {
+    const words = Array.from({ length: 60 }, () => 'x'.repeat(500));
+    const roundtable = conversation([speaker('a', ...words)], { limits: { maxTurnsPerRun: 60 } });
+    await roundtable.run();
+    const sizes = (await batches(roundtable)).map(({ entries }) => entries.join('').length);
+    const early = sizes.slice(5, 10).reduce((a, b) => a + b);
+    const late = sizes.slice(-10, -5).reduce((a, b) => a + b);
+    assert.ok(late <= early * 1.1, `${early} then ${late}`);
+    assert.ok(late / 5 < 2048, `${late / 5} bytes a batch`);
+  });
+});
+
+describe('C45 failures of the store', () => {
+  const broken = new Error('the connection broke');
+
+  /** A conversation of two turns whose store loses one acknowledgement. */
+  async function losing(method, index, when, check) {
+    const clock = virtualClock();
+    const memory = new MemoryConversationStore({ clock });
+    const store = faultyStore(memory, (call) =>
+      call.method === method && call.index === index ? { when } : undefined,
+    );
+    const a = speaker('a', 'one', 'two');
+    const roundtable = conversation([a], { store, clock, selector: decisions(speak('a'), speak('a')) });
+    const run = roundtable.run();
+    for (let step = 0; step < 10; step++) await clock.advance(10_000);
+    return check(await run, roundtable, memory);
+  }
+
+  for (const when of ['before', 'after']) {
+    for (const method of ['create', 'read', 'append', 'append', 'append', 'append', 'release'].map((name, at, all) => [
+      name,
+      all.slice(0, at).filter((other) => other === name).length,
+    ])) {
+      const [name, index] = method;
+      test(`C45 one lost acknowledgement of ${name} ${index}, ${when === 'after' ? 'landed' : 'not landed'}: nothing lost, nothing twice`, async () => {
+        await losing(name, index, when, async (result, roundtable, memory) => {
+          assert.equal(result.status, 'completed');
+          assert.deepEqual(transcript(roundtable), ['a: one', 'a: two']);
+          const stored = await memory.read(roundtable.id, { after: 0 });
+          assert.equal(stored.revision, roundtable.snapshot().revision);
+          const ids = stored.batches.map(({ operationId }) => operationId);
+          assert.equal(new Set(ids).size, ids.length);
+          assert.equal(stored.batches.flatMap(entryKinds).filter((kind) => kind === 'turn-settled/1').length, 2);
+        });
+      });
+    }
+  }
+
+  test('C46 a claim whose acknowledgement was lost is busy until it expires', async () => {
+    const clock = virtualClock();
+    const memory = new MemoryConversationStore({ clock });
+    const store = faultyStore(memory, ({ method, index }) =>
+      method === 'claim' && index === 0 ? { when: 'after' } : undefined,
+    );
+    const roundtable = conversation([speaker('a', 'x')], {
+      store,
+      clock,
+      leaseMs: 5000,
+      selector: decisions(speak('a')),
+    });
+    const run = roundtable.run();
+    run.catch(() => {});
+    await clock.advance(1000);
+    await rejects(run, 'busy');
+    await clock.advance(5000);
+    assert.equal((await roundtable.run()).status, 'completed');
+    assert.deepEqual(transcript(roundtable), ['a: x']);
+  });
+
+  test('C45 an append is repeated three times with growing pauses, then the caller gets unavailable', async () => {
+    const clock = virtualClock();
+    const attempts = [];
+    let down = true;
+    const store = faultyStore(new MemoryConversationStore({ clock }), ({ method, args }) => {
+      if (method !== 'append' || !down) return undefined;
+      attempts.push([clock.now(), args[0].operationId]);
+      return { when: 'before', error: broken };
+    });
+    const roundtable = conversation([speaker('a', 'x')], { store, clock, selector: decisions(speak('a')) });
+    const run = roundtable.run();
+    run.catch(() => {});
+    for (let step = 0; step < 20; step++) await clock.advance(1000);
+    const error = await rejects(run, 'unavailable');
+    assert.equal(error.cause, broken, 'the cause is what the store threw');
+    assert.equal(attempts.length, 4);
+    assert.equal(new Set(attempts.map(([, operationId]) => operationId)).size, 1, 'the same append');
+    const pauses = attempts.slice(1).map(([at], index) => at - attempts[index][0]);
+    assert.ok(pauses[0] > 0 && pauses[1] > pauses[0] && pauses[2] > pauses[1], pauses.join());
+    down = false;
+    const again = roundtable.run();
+    for (let step = 0; step < 60; step++) await clock.advance(1000);
+    assert.equal((await again).status, 'completed', 'a store failure never ends a conversation');
+    assert.deepEqual(transcript(roundtable), ['a: x']);
+    assert.equal(clock.pending, 0);
+  });
+
+  test('C45 what an append wrote although it was given up is read before the next call', async () => {
+    const clock = virtualClock();
+    let down = false;
+    const memory = new MemoryConversationStore({ clock });
+    const store = faultyStore(memory, ({ method }) => (down && method === 'append' ? { when: 'after' } : undefined));
+    let turns = 0;
+    const a = agent('a', async () => {
+      turns += 1;
+      down = true;
+      return { kind: 'speak', content: 'x' };
+    });
+    const roundtable = conversation([a], { store, clock, selector: decisions(speak('a')) });
+    const run = roundtable.run();
+    run.catch(() => {});
+    for (let step = 0; step < 20; step++) await clock.advance(1000);
+    await run.catch((error) => assert.equal(error.code, 'unavailable'));
+    down = false;
+    const again = roundtable.run();
+    for (let step = 0; step < 60; step++) await clock.advance(1000);
+    assert.equal((await again).status, 'completed');
+    assert.equal(turns, 1, 'the settled result was not lost');
+    assert.deepEqual(transcript(roundtable), ['a: x']);
+  });
+
+  for (const [name, value] of [
+    ['a wrong revision', { revision: 77 }],
+    ['no revision', {}],
+    ['a revision that is no integer', { revision: 2.5 }],
+    ['a revision as text', { revision: '2' }],
+    ['nothing', undefined],
+  ]) {
+    test(`C45 a store that returns ${name} is not trusted`, async () => {
+      const clock = virtualClock();
+      const store = faultyStore(new MemoryConversationStore({ clock }), ({ method }) =>
+        method === 'append' ? { when: 'answer', value } : undefined,
+      );
+      const roundtable = conversation([speaker('a', 'x')], { store, clock, selector: decisions(speak('a')) });
+      const run = roundtable.run();
+      run.catch(() => {});
+      for (let step = 0; step < 60; step++) await clock.advance(1000);
+      const error = await run.catch((reason) => reason);
+      assert.ok(
+        ['unavailable', 'internal', 'conflict', 'invalid-record'].includes(error.code),
+        `${error.code ?? error.status}`,
+      );
+      assert.deepEqual(transcript(roundtable), []);
+    });
+  }
+
+  test('C46 a foreign claim from the store is refused', async () => {
+    for (const change of [
+      { ownerId: 'someone' },
+      { conversationId: 'other' },
+      { fence: -1 },
+      { expiresAt: Number.NaN },
+    ]) {
+      const clock = virtualClock();
+      const store = new MemoryConversationStore({ clock });
+      store.claim = async (conversationId, ownerId) => ({ conversationId, ownerId, fence: 1, expiresAt: 1, ...change });
+      const roundtable = conversation([speaker('a', 'x')], { store, clock });
+      const run = roundtable.run();
+      run.catch(() => {});
+      for (let step = 0; step < 60; step++) await clock.advance(1000);
+      const error = await rejects(run, 'unavailable');
+      assert.match(error.cause.message, new RegExp(`claim.${Object.keys(change)[0]}|fence`));
+    }
+  });
+});
+
+describe('C46 claims', () => {
+  test('C46 creating a handle stores nothing; the first call that writes creates the record', async () => {
+    const store = noting();
+    const roundtable = conversation([person()], { store });
+    assert.equal(roundtable.snapshot().revision, 0);
+    assert.deepEqual(store.calls, []);
+    await roundtable.submitInput(input('i', 0));
+    assert.equal(store.names()[0], 'create');
+    assert.equal(store.names().at(-1), 'release');
+  });
+
+  test('C46 a second conversation with the same id is a conflict and changes nothing', async () => {
+    const first = conversation([person()]);
+    await first.submitInput(input('i', 0));
+    const before = await first.store.load(first.id);
+    const second = conversation([person()], { store: first.store, conversationId: first.id });
+    await rejects(second.submitInput(input('j', 0)), 'conflict', first.id);
+    await rejects(second.run(), 'conflict');
+    assert.deepEqual(await first.store.load(first.id), before);
+  });
+
+  test('C46 the claim is held while a call works and released before it settles', async () => {
+    const store = noting();
+    const started = deferred();
+    const go = deferred();
+    const a = agent('a', async () => {
+      started.resolve();
+      await go.promise;
+      return { kind: 'yield' };
+    });
+    const roundtable = conversation([a], { store, selector: decisions(speak('a')) });
+    const run = roundtable.run();
+    await started.promise;
+    await rejects(store.claim(roundtable.id, 'other', 1000), 'busy');
+    go.resolve();
+    await run;
+    const claim = await store.claim(roundtable.id, 'other', 1000);
+    assert.equal(claim.fence, 2);
+    await rejects(roundtable.submitInput({ ...input('i', 0), participantId: 'a' }), 'conflict');
+    await store.release(claim);
+  });
+
+  test('C46 busy where another owner holds the claim', async () => {
+    const store = new MemoryConversationStore();
+    const roundtable = conversation([person()], { store });
+    await roundtable.submitInput(input('i', 0));
+    const claim = await store.claim(roundtable.id, 'other', 60_000);
+    await rejects(roundtable.submitInput(input('j', roundtable.snapshot().revision)), 'busy');
+    await store.release(claim);
+    await roundtable.submitInput(input('j', roundtable.snapshot().revision));
+  });
+
+  test('C2a it is renewed at one third of the lease while a turn takes long', async () => {
+    const clock = virtualClock();
+    const store = noting(new MemoryConversationStore({ clock }));
+    const go = deferred();
+    const a = agent('a', async () => {
+      await go.promise;
+      return { kind: 'speak', content: 'x' };
+    });
+    const roundtable = conversation([a], { store, clock, leaseMs: 3000, selector: decisions(speak('a')) });
+    const run = roundtable.run();
+    for (let step = 0; step < 20; step++) await clock.advance(500);
+    const renewals = store.names().filter((name) => name === 'renew').length;
+    assert.ok(renewals >= 8 && renewals <= 11, `${renewals} renewals in 10 s`);
+    go.resolve();
+    await settled();
+    assert.equal((await run).status, 'completed');
+    assert.equal(clock.pending, 0);
+  });
+
+  test('C46 a stolen claim stops dispatch with stale-claim and the loser writes nothing more', async () => {
+    const clock = virtualClock();
+    const store = new MemoryConversationStore({ clock });
+    const started = deferred();
+    const go = deferred();
+    let second = 0;
+    const a = agent('a', async () => {
+      started.resolve();
+      await go.promise;
+      return { kind: 'speak', content: 'x' };
+    });
+    const b = agent('b', async () => {
+      second += 1;
+      return { kind: 'yield' };
+    });
+    const lose = faultyStore(store, ({ method }) => (method === 'renew' ? { when: 'before' } : undefined));
+    const selector = decisions(speak('a'), speak('b'));
+    const hung = conversation([a, b], { store: lose, clock, leaseMs: 3000, selector });
+    const run = hung.run();
+    run.catch(() => {});
+    await started.promise;
+    await clock.advance(3000);
+    const thief = await store.claim(hung.id, 'thief', 60_000);
+    const before = await store.load(hung.id);
+    go.resolve();
+    await clock.advance(100);
+    await rejects(run, 'stale-claim');
+    assert.equal(second, 0);
+    assert.deepEqual(await store.load(hung.id), before);
+    assert.equal(thief.fence, 2);
+  });
+});
+
+describe('two handles of one process', () => {
+  test('conversations do not interfere', async () => {
+    const store = new MemoryConversationStore();
+    const all = Array.from({ length: 20 }, (_, index) =>
+      conversation([speaker('a', `${index}`), speaker('b', `${index}`)], {
+        store,
+        selector: decisions(parallel('a', 'b')),
+      }),
+    );
+    await Promise.all(all.map((roundtable) => roundtable.run()));
+    all.forEach((roundtable, index) => {
+      assert.deepEqual(transcript(roundtable), [`a: ${index}`, `b: ${index}`]);
+    });
+    const page = await store.list({ status: 'completed' });
+    assert.equal(page.items.length, 20);
+    assert.deepEqual(page.items[0].summary.members, ['a', 'b']);
+  });
+
+  test('the summary follows the conversation', async () => {
+    const roundtable = conversation([person()], {
+      selector: decisions({ kind: 'wait', participantId: 'p', reason: 'x' }),
+    });
+    await roundtable.run();
+    const { summary } = await roundtable.store.load(roundtable.id);
+    assert.equal(summary.status, 'waiting');
+    assert.match(summary.createdAt, /^\d{4}-\d\d-\d\dT/);
+    assert.ok(summary.updatedAt >= summary.createdAt);
+  });
+});
