@@ -5,12 +5,25 @@ cache := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/agent-roundtable
 xtask := CARGO_TARGET_DIR=$(cache)/xtask cargo xtask
 # $(call timed,what it does,command)
 timed = @echo "$(1)"; start=$$SECONDS; $(2); code=$$?; echo "took $$((SECONDS - start)) s"; exit $$code
+# Quiet on standard output, which is the demo's own.
+installed := demo/node_modules/agent-roundtable
+ready_for_demo = $(xtask) build >&2 && { [ -e $(installed) ] || \
+  npm install --prefix demo --offline --no-package-lock --no-audit --no-fund >&2; }
 
 .DEFAULT_GOAL := help
-.PHONY: help build test lint wasm-test mutants
+
+.PHONY: help demo www build test lint wasm-test mutants
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
+
+demo: ## a recorded review by three agents and you, offline; AGAIN=1 prints the same bytes
+	@$(ready_for_demo)
+	@node demo/main.mjs $(if $(AGAIN),--again)
+
+www: ## the same review in a browser; PORT=8080
+	@$(ready_for_demo)
+	@node scripts/serve.mjs $(PORT)
 
 build: ## the npm package: pkg/ and dist/agent-roundtable.tgz
 	$(call timed,Building the engine and the package,$(xtask) build && $(xtask) size)
