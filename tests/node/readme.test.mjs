@@ -1,0 +1,71 @@
+// The README keeps its word: its examples print what it says, its links lead somewhere, and the tests that it
+// names for a guarantee are there.
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+
+const repository = fileURLToPath(new URL('../..', import.meta.url));
+const readme = await readFile(join(repository, 'README.md'), 'utf8');
+const npmPage = await readFile(join(repository, 'pkg-template/README.md'), 'utf8');
+
+const blocks = (text, language) =>
+  [...text.matchAll(new RegExp(`^\`\`\`${language}\\n([^]*?)^\`\`\`$`, 'gm'))].map((m) => m[1]);
+
+for (const [name, text] of Object.entries({ 'README.md': readme, 'pkg-template/README.md': npmPage })) {
+  test(`the example of ${name} prints what is written beneath it`, async (t) => {
+    const [example] = blocks(text, 'js');
+    const [output] = blocks(text, 'text');
+    const folder = await mkdtemp(join(repository, 'tests/node_modules/.readme-'));
+    t.after(() => rm(folder, { recursive: true }));
+    const file = join(folder, 'example.mjs');
+    await writeFile(file, example);
+    // The options of this process: a suite that goes through `require` has its examples do so too.
+    const { stdout } = await promisify(execFile)(process.execPath, [...loaders(), file]);
+    assert.equal(stdout, output);
+  });
+}
+
+function loaders() {
+  const at = process.execArgv.indexOf('--import');
+  return at < 0 ? [] : ['--import', new URL(process.execArgv[at + 1], `file://${repository}`).href];
+}
+
+test('both pages show the same example', () => {
+  assert.deepEqual(blocks(npmPage, 'js'), blocks(readme, 'js'));
+});
+
+test('every link of README.md leads to a file', () => {
+  const links = [...readme.matchAll(/\]\((?!https?:|#)([^)]+)\)/g)].map((m) => m[1]);
+  assert.ok(links.length > 20);
+  for (const link of links) assert.ok(existsSync(join(repository, link)), link);
+});
+
+test('each guarantee names tests that exist', async () => {
+  const [, table] = readme.split(/^## What it guarantees$/m);
+  const rows = table
+    .split(/^## /m)[0]
+    .split('\n')
+    .filter((line) => /^\| (?!guarantee)/.test(line));
+  assert.ok(rows.length >= 10);
+  for (const row of rows) {
+    const links = [...row.matchAll(/\[([^\]]+)\]\(([^)]+)\)/g)];
+    assert.ok(links.length > 0, row);
+    for (const [, rules, path] of links) {
+      const source = await readFile(join(repository, path), 'utf8');
+      for (const rule of rules.split(', ')) assert.ok(hasTest(source, rule), `${path} has no test of ${rule}`);
+    }
+  }
+});
+
+/** `C16` as `fn c16_...` in Rust or at the front of a title in JavaScript; any other word somewhere in a title. */
+function hasTest(source, rule) {
+  const [, letters, digits] = /^([A-Z])(\d+)$/.exec(rule) ?? [];
+  if (!letters) return new RegExp(`^\\s*test\\(.*\\b${rule}`, 'm').test(source);
+  const rust = new RegExp(`fn (?:[a-z]\\d+_)*${letters.toLowerCase()}0*${digits}_`);
+  return rust.test(source) || new RegExp(`^\\s*test\\(.(?:[A-Z]\\d+[ ,:]+)*${letters}${digits}\\b`, 'm').test(source);
+}
