@@ -223,6 +223,31 @@ fn a85_an_abort_in_a_tool_round_ends_the_turn_and_late_results_change_nothing() 
     assert!(agent.take_checkpoint().append.is_empty());
 }
 
+#[test]
+fn a_result_of_an_earlier_turn_answers_no_call_of_this_one() {
+    let mut agent = agent(options_with_tool());
+    for attempt in ["a1", "a2"] {
+        let call_id = || format!("{attempt}:call:1");
+        agent.handle(turn(attempt));
+        agent.handle(Input::Appended { call_id: call_id(), at: 0.0 });
+        let calls = calling(&[("t", "add", r#"{"a":1,"b":2}"#)]);
+        agent.handle(Input::ModelReplied { call_id: call_id(), reply: calls });
+        let effects = agent.handle(Input::Appended { call_id: call_id(), at: 0.0 });
+        assert!(matches!(effects.last(), Some(Effect::RunTools(_))));
+        if attempt == "a1" {
+            agent.handle(Input::Aborted);
+        }
+    }
+    let settled = |call_id: &str| Input::ToolSettled {
+        call_id: call_id.into(),
+        index: 0,
+        outcome: ToolOutcome::Returned(agent_roundtable::value::Json::Null),
+        at: 0.0,
+    };
+    assert_eq!(agent.handle(settled("a1:call:1")), []);
+    assert!(!agent.handle(settled("a2:call:1")).is_empty());
+}
+
 fn record_kinds(effects: &[Effect]) -> Vec<String> {
     let kind = |effect: &Effect| match effect {
         Effect::Append(record) => record.id.clone(),
