@@ -237,11 +237,11 @@ impl LogWriterHandle {
 #[derive(Debug)]
 pub struct RecorderHandle(RefCell<Recorder>);
 
-/// A recorder; `redact` names further keys whose values are left out.
+/// A recorder that has seen this many calls; `redact` names further keys whose values are left out.
 #[wasm_bindgen(js_name = openRecorder)]
 #[must_use]
-pub fn open_recorder(session_id: &str, redact: Vec<String>) -> RecorderHandle {
-    RecorderHandle(RefCell::new(Recorder::new(session_id, Redaction::with(redact))))
+pub fn open_recorder(session_id: &str, redact: Vec<String>, calls: u32) -> RecorderHandle {
+    RecorderHandle(RefCell::new(Recorder::new(session_id, Redaction::with(redact), u64::from(calls))))
 }
 
 #[wasm_bindgen]

@@ -97,7 +97,7 @@ impl Hydration {
         let text = self.verify(&reference, bytes, depth)?;
         let nesting =
             self.frames.last().map_or(0, |frame| frame.nesting + frame.stops.last().map_or(0, |stop| stop.steps.len()));
-        let node = match Node::parse_at(text, nesting, &[]) {
+        let node = match Node::parse_at(text, nesting) {
             Ok(parsed) => parsed.node.into_owned(),
             Err(cause) => {
                 let mut error = failure(PayloadCode::InvalidJson, "the payload is no JSON", &reference, depth);

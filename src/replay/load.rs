@@ -166,8 +166,8 @@ impl LogLoader {
             if line.len() > MAX_LINE_UNITS && utf16_len(line) > MAX_LINE_UNITS {
                 return Err(invalid_json(number, "the line is longer than 64 MiB", None));
             }
-            let parsed = Node::parse_at(line, 0, &[])
-                .map_err(|cause| invalid_json(number, "expected valid JSON", Some(cause)))?;
+            let parsed =
+                Node::parse_at(line, 0).map_err(|cause| invalid_json(number, "expected valid JSON", Some(cause)))?;
             let index = self.entries.len();
             if parsed.may_hold_references && holds_references(&parsed.node) {
                 self.wait(Waiting { index, line: Some(number), body: Some(parsed.node.into_owned()) });

@@ -68,22 +68,29 @@ pub(super) const REFERENCE_KIND: &str = "external-payload";
 impl<'a> Node<'a> {
     /// Parses one JSON text. The error names positions, never contents.
     pub fn parse(text: &'a str) -> Result<Node<'a>, String> {
-        Ok(Self::parse_at(text, 0, &[])?.node)
+        Ok(Self::parse_at(text, 0)?.node)
     }
 
     /// Parses a host value: a JSON text in which `null` stands for every value that is no JSON, and the
-    /// preorder position and kind of each of those, ascending. The root has position 0.
+    /// preorder position and kind of each of those, ascending. The root has position 0. It may be one level
+    /// deeper than a line, being a list of them.
     pub fn parse_live(text: &'a str, foreign: &[(u32, Node<'static>)]) -> Result<Node<'a>, String> {
-        Ok(Self::parse_at(text, 0, foreign)?.node)
+        Ok(Self::read(text, 0, MAX_DEPTH + 1, foreign)?.node)
     }
 
     /// Parses a text that stands `depth` arrays and objects deep in another value.
-    pub(super) fn parse_at(
+    pub(super) fn parse_at(text: &'a str, depth: usize) -> Result<Parsed<'a>, String> {
+        Self::read(text, depth, MAX_DEPTH, &[])
+    }
+
+    fn read(
         text: &'a str,
         depth: usize,
+        max_depth: usize,
         foreign: &[(u32, Node<'static>)],
     ) -> Result<Parsed<'a>, String> {
-        let reading = Reading { position: Cell::new(0), foreign: Cell::new(foreign), referring: Cell::new(false) };
+        let reading =
+            Reading { max_depth, position: Cell::new(0), foreign: Cell::new(foreign), referring: Cell::new(false) };
         let mut reader = serde_json::Deserializer::from_str(text);
         let node = Seed { depth, reading: &reading }.deserialize(&mut reader);
         match node.and_then(|node| reader.end().map(|()| node)) {
@@ -124,6 +131,15 @@ impl<'a> Node<'a> {
         match self {
             Node::Number(number) => Some(*number),
             _ => None,
+        }
+    }
+
+    /// How many arrays and objects nest in this value, itself included.
+    pub(super) fn depth(&self) -> usize {
+        match self {
+            Node::Array(items) => 1 + items.iter().map(Node::depth).max().unwrap_or(0),
+            Node::Object(members) => 1 + members.iter().map(|(_, value)| value.depth()).max().unwrap_or(0),
+            _ => 0,
         }
     }
 
@@ -217,6 +233,7 @@ impl<'a> Node<'a> {
 
 /// What one parse keeps besides the value it builds.
 struct Reading<'f> {
+    max_depth: usize,
     position: Cell<u32>,
     foreign: Cell<&'f [(u32, Node<'static>)]>,
     referring: Cell<bool>,
@@ -243,8 +260,8 @@ struct Seed<'r, 'f> {
 
 impl<'r, 'f> Seed<'r, 'f> {
     fn deeper<E: de::Error>(&self) -> Result<Seed<'r, 'f>, E> {
-        if self.depth >= MAX_DEPTH {
-            return Err(E::custom(format_args!("nested deeper than {MAX_DEPTH}")));
+        if self.depth >= self.reading.max_depth {
+            return Err(E::custom(format_args!("nested deeper than {}", self.reading.max_depth)));
         }
         Ok(Seed { depth: self.depth + 1, reading: self.reading })
     }

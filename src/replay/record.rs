@@ -32,10 +32,10 @@ pub struct RecordedCall {
 }
 
 impl Recorder {
-    /// A recorder that has seen no call yet.
+    /// A recorder that has seen this many calls.
     #[must_use]
-    pub fn new(session_id: &str, redaction: Redaction) -> Recorder {
-        Recorder { session_id: session_id.to_owned(), redaction, calls: 0 }
+    pub fn new(session_id: &str, redaction: Redaction, calls: u64) -> Recorder {
+        Recorder { session_id: session_id.to_owned(), redaction, calls }
     }
 
     /// Records a request: an object with `model`, `messages`, `tools` and `callId` (all but the first two may

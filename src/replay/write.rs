@@ -8,7 +8,7 @@ use super::node::{Node, REFERENCE_KIND};
 use super::redact::Redaction;
 use super::vocabulary::EventKind;
 use crate::value::instant::format_iso;
-use crate::value::json::write_string;
+use crate::value::json::{MAX_DEPTH, write_string};
 use std::borrow::Cow;
 
 /// The longest JSON text of one value, in bytes, that stays in its line.
@@ -85,6 +85,9 @@ pub(super) fn entry<'a>(
     redaction.payload(&mut payload);
     if holds_references(&payload) {
         checks.issues.add(&place, "expected plain data, found an object that looks like an external payload");
+    }
+    if payload.depth() > MAX_DEPTH {
+        checks.issues.add(&place, format!("expected a value nested at most {MAX_DEPTH} deep"));
     }
     if let Node::Object(members) = &mut payload {
         members.retain(|(key, _)| !ENVELOPE.contains(&key.as_ref()));

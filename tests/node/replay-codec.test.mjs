@@ -313,7 +313,7 @@ test('R62 cycles in memory and limits that are none', () => {
     thrown(() => createReplayProvider({ entries: [cyclic], externalPayloadSource })).code,
     'CIRCULAR_REFERENCE',
   );
-  for (const bad of [-1, Number.NaN, Number.POSITIVE_INFINITY, 1.5]) {
+  for (const bad of [-1, Number.NaN, Number.POSITIVE_INFINITY, 1.5, '5', null]) {
     for (const key of ['maxExternalPayloadDepth', 'maxExternalPayloadTotalBytes']) {
       assert.equal(thrown(() => decodeSessionLog('', { [key]: bad })).code, 'INVALID_LIMIT');
     }
@@ -350,4 +350,13 @@ test('text comes back exactly', () => {
   const toolCalls = [{ id: 'c', type: 'function', function: { name: 'n', arguments: '{ "a" : 1.0 }' } }];
   const [one] = decodeSessionLog(toText([response(said(odd, { toolCalls, metadata: { n: 0.1 + 0.2 } }))]));
   assert.deepEqual(one.response, { ...said(odd, { toolCalls, metadata: { n: 0.1 + 0.2 } }), timestamp: new Date(AT) });
+});
+
+test('an entry may be as deep as a line, and a log as long as it may', async () => {
+  const deep = (depth) => entry('server_tool', { tool: 't', x: JSON.parse('['.repeat(depth) + ']'.repeat(depth)) });
+  assert.equal(validateSessionLog([...decodeSessionLog(toText([deep(99)]))]).ok, true);
+  assert.deepEqual(paths(thrown(() => decodeSessionLog(toText([deep(100)])))), ['line 1']);
+  assert.match(thrown(() => validateSessionLog([deep(100)])).issues[0].message, /nested too deeply/);
+  const long = Object.defineProperty(new Uint8Array(), 'length', { value: 1024 ** 3 + 1 });
+  await assert.rejects(loadSessionLog({ readText: () => long }), { code: 'INVALID_JSON' });
 });

@@ -160,6 +160,7 @@ test('R49 R50 R51 R52 R53 R54 R64 what lies elsewhere is out of reach', (t) => {
   symlinkSync(root, join(outside, 'root'));
   const linked = refusal(join(outside, 'root'), 'a.json');
   assert.deepEqual([linked.code, linked.cause.code], ['OUTSIDE_ROOT', 'ENOTDIR']);
+  assert.equal(refusal(`${join(outside, 'root')}/`, 'a.json').code, 'OUTSIDE_ROOT');
   const gone = refusal(join(outside, 'gone'), 'a.json');
   assert.deepEqual([gone.code, gone.cause.code], ['PAYLOAD_UNREADABLE', 'ENOENT']);
 });

@@ -1,12 +1,14 @@
 // recordProvider on the packed package: what it writes decodes, is complete, and replays strictly.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { trapNextCall } from './support/traps.mjs';
 import {
   createReplayProvider,
   decodeSessionLog,
   recordProvider,
   SessionLogDecodeError,
   validateSessionLog,
+  version,
 } from 'agent-roundtable';
 
 const at = new Date('2027-01-05T08:00:01.000Z');
@@ -137,4 +139,18 @@ test('what a log cannot hold fails its call, and so does a failed write', async 
   for (const bad of [{ sessionId: '' }, { write: 1 }, { redact: 'x' }]) {
     assert.throws(() => recordProvider({ name: 'p', chat }, { sessionId: 's', write() {}, ...bad }), TypeError);
   }
+});
+
+test('a recorder outlives an engine that another conversation lost', async () => {
+  const { recorded, entries } = recording({ chat: async () => answer('ok') });
+  await recorded.chat([user('one')], options());
+  trapNextCall('version');
+  assert.throws(version);
+  await recorded.chat([user('two')], options());
+  assert.deepEqual(
+    entries()
+      .filter((one) => one.event === 'provider_request')
+      .map((one) => one.round),
+    [1, 2],
+  );
 });

@@ -153,6 +153,16 @@ fn what_is_written_is_accepted_and_what_would_not_be_is_refused() {
     assert_eq!(refuse(&mut writer, "user", json!([])), "entry");
     let disguised = json!({"tool": "t", "args": {"data": {"kind": "external-payload"}}});
     assert_eq!(refuse(&mut writer, "tool_call", disguised), "entry");
+    let deep = |depth: usize| {
+        let text = format!(r#"{{"tool":"t","args":{{"a":{}{}}}}}"#, "[".repeat(depth), "]".repeat(depth));
+        LogWriter::new("s", Redaction::default()).unwrap().log(
+            "tool_call",
+            Node::parse_live(&text, &[]).unwrap(),
+            AT_MS,
+        )
+    };
+    assert!(load(&deep(98).unwrap().text).is_ok());
+    assert_eq!(paths(&deep(99).unwrap_err()), ["entry"]);
     assert!(writer.log("user", Node::parse(r#"{"content":"x"}"#).unwrap(), f64::NAN).is_err());
     assert_eq!(writer.flush(), "");
 }
@@ -184,7 +194,7 @@ fn recorded_calls_are_complete_and_replay_strictly() {
         json!([{"id": "c", "type": "function", "function": {"name": "Clock", "arguments": "{\"secret\":\"k\"}"}}]);
     answer["metadata"] = json!({"inputTokens": 3, "apiKey": "k"});
 
-    let mut recorder = Recorder::new("s", Redaction::default());
+    let mut recorder = Recorder::new("s", Redaction::default(), 0);
     let node = |value: &Value| Node::parse(&value.to_string()).unwrap().into_owned();
     let (mut call, first) = recorder.request("acme", &node(&asked), AT_MS).unwrap();
     let (again, second) = recorder.request("acme", &node(&asked), AT_MS).unwrap();

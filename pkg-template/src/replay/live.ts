@@ -27,9 +27,9 @@ const UNDEFINED = 8;
 const TOO_DEEP = 9;
 const LONE_SURROGATE = 10;
 
-/** Writes a value down. */
-export function live(value: unknown): Live {
-  const writer = new Writer();
+/** Writes a value down, `maxDepth` arrays and objects of it. */
+export function live(value: unknown, maxDepth = MAX_DEPTH): Live {
+  const writer = new Writer(maxDepth);
   const json = writer.write(value);
   return { json, marks: Float64Array.from(writer.marks) };
 }
@@ -37,7 +37,12 @@ export function live(value: unknown): Live {
 class Writer {
   readonly marks: number[] = [];
   readonly #above: object[] = [];
+  readonly #maxDepth: number;
   #position = 0;
+
+  constructor(maxDepth: number) {
+    this.#maxDepth = maxDepth;
+  }
 
   write(value: unknown): string {
     switch (typeof value) {
@@ -67,7 +72,7 @@ class Writer {
       const ms = dateMs(value);
       return ms === undefined ? this.#mark(INSTANCE) : this.#mark(DATE, ms);
     }
-    if (this.#above.length >= MAX_DEPTH) return this.#mark(TOO_DEEP);
+    if (this.#above.length >= this.#maxDepth) return this.#mark(TOO_DEEP);
     this.#above.push(value);
     this.#position += 1;
     const text = array ? `[${this.#elements(value as unknown[]).join(',')}]` : `{${this.#members(value).join(',')}}`;
@@ -122,4 +127,9 @@ function dateMs(value: object): number | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** Writes a list of entries down: each may be as deep as a line. */
+export function liveEntries(entries: unknown): Live {
+  return live(entries, MAX_DEPTH + 1);
 }

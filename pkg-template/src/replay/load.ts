@@ -4,11 +4,21 @@ import { currentEngine } from '../engine.js';
 import type { LogLoaderHandle, SessionLogHandle } from '../generated/bindings.js';
 import { SessionLogDecodeError, SessionLogPayloadResolutionError, outcome } from './errors.js';
 import { isWellFormed } from '../values.js';
-import { live } from './live.js';
+import { liveEntries } from './live.js';
 import type { DecodeOptions, PayloadLimits, PayloadSource, SessionLogSource, SyncPayloadSource } from './log.js';
 
 /** Decoded logs by the lists of entries that stand for them. */
 const decoded = new WeakMap<object, SessionLogHandle>();
+
+/** The longest log that is given as bytes. */
+export const MAX_LOG_BYTES = 1024 ** 3;
+
+/** What a log beyond {@link MAX_LOG_BYTES} is refused with. */
+export function logTooLong(): SessionLogDecodeError {
+  const issues = [{ path: 'line 1', message: 'the log is longer than 1 GiB' }];
+  const message = 'session log refused: INVALID_JSON at line 1: the log is longer than 1 GiB';
+  return new SessionLogDecodeError('INVALID_JSON', message, { issues });
+}
 
 /** Notes that a list of entries stands for a decoded log: it need not cross again. */
 export function remember(entries: object, log: SessionLogHandle): void {
@@ -35,18 +45,17 @@ export function logOfEntries(entries: readonly unknown[], options: DecodeOptions
     checkLimits(options);
     return known;
   }
-  const { json, marks } = live(entries);
+  const { json, marks } = liveEntries(entries);
   const source = options.externalPayloadSource;
   const { engine } = currentEngine();
-  const { maxExternalPayloadDepth: depth, maxExternalPayloadTotalBytes: bytes } = options;
-  return loadAtOnce(engine.loadLogEntries(json, marks, depth, bytes, source !== undefined), source);
+  return loadAtOnce(engine.loadLogEntries(json, marks, ...limits(options), source !== undefined), source);
 }
 
 /** The decoded log behind a list of entries, references in free values left alone. */
 export function decodedLog(entries: readonly unknown[]): SessionLogHandle {
   const known = typeof entries === 'object' && entries !== null ? decoded.get(entries) : undefined;
   if (known !== undefined) return known;
-  const { json, marks } = live(entries);
+  const { json, marks } = liveEntries(entries);
   return loadAtOnce(currentEngine().engine.decodeLogEntries(json, marks), undefined);
 }
 
@@ -57,12 +66,15 @@ export function startText(
   source: PayloadSource | undefined,
 ): LogLoaderHandle {
   const { engine } = currentEngine();
-  const { maxExternalPayloadDepth: depth, maxExternalPayloadTotalBytes: max } = options;
-  return engine.loadLogBytes(utf8(text), depth, max, source !== undefined);
+  return engine.loadLogBytes(utf8(text), ...limits(options), source !== undefined);
 }
 
 function utf8(text: string | Uint8Array): Uint8Array {
-  if (text instanceof Uint8Array) return text;
+  if (text instanceof Uint8Array) {
+    // A string cannot be that long, and more would not fit into the engine.
+    if (text.length > MAX_LOG_BYTES) throw logTooLong();
+    return text;
+  }
   if (typeof text !== 'string') throw new TypeError('the text of a session log must be a string or bytes');
   if (!isWellFormed(text)) {
     const line = 1 + text.split('\n').findIndex((one) => !isWellFormed(one));
@@ -127,9 +139,24 @@ function payloadBytes(need: Need, bytes: unknown): Uint8Array | undefined {
   throw new SessionLogPayloadResolutionError('PAYLOAD_UNREADABLE', message, metadata);
 }
 
+/** The limits as the engine takes them, which refuses numbers that are none. */
+function limits(options: PayloadLimits): [number | undefined, number | undefined] {
+  const { maxExternalPayloadDepth, maxExternalPayloadTotalBytes } = options;
+  for (const [name, value] of Object.entries({ maxExternalPayloadDepth, maxExternalPayloadTotalBytes })) {
+    if (value !== undefined && typeof value !== 'number') {
+      throw new SessionLogPayloadResolutionError(
+        'INVALID_LIMIT',
+        `INVALID_LIMIT: ${name} must be a safe integer, at least 0`,
+      );
+    }
+  }
+  return [maxExternalPayloadDepth, maxExternalPayloadTotalBytes];
+}
+
+/** Refuses bad limits where nothing is left to be limited by them. */
 function checkLimits(options: PayloadLimits): void {
-  const { maxExternalPayloadDepth: depth, maxExternalPayloadTotalBytes: bytes } = options;
-  if (depth !== undefined || bytes !== undefined) {
-    loadAtOnce(currentEngine().engine.loadLogEntries('[]', new Float64Array(), depth, bytes, false), undefined);
+  const checked = limits(options);
+  if (checked.some((limit) => limit !== undefined)) {
+    loadAtOnce(currentEngine().engine.loadLogEntries('[]', new Float64Array(), ...checked, false), undefined);
   }
 }

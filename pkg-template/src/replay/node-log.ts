@@ -4,13 +4,11 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { currentEngine } from '../engine.js';
-import { ReplayError, SessionLogDecodeError, outcome } from './errors.js';
+import { ReplayError, outcome } from './errors.js';
 import { live } from './live.js';
+import { logTooLong, MAX_LOG_BYTES } from './load.js';
 import { nodePayloadSource } from './node-payloads.js';
 import { createReplayProviderFromSource, type ReplayProvider, type ReplaySourceOptions } from './provider.js';
-
-/** The longest log that is read, in bytes. */
-const MAX_LOG_BYTES = 1024 ** 3;
 
 /**
  * Makes a provider from a log file. What it reads: that file, and regular files beneath its directory that
@@ -34,12 +32,7 @@ async function readLog(file: string): Promise<Uint8Array> {
     throw new ReplayError('LOG_NOT_FOUND', `there is no session log at ${file}`, {}, { cause });
   });
   try {
-    if ((await handle.stat()).size > MAX_LOG_BYTES) {
-      const issues = [{ path: 'line 1', message: 'the log is longer than 1 GiB' }];
-      throw new SessionLogDecodeError('INVALID_JSON', 'session log refused: INVALID_JSON: longer than 1 GiB', {
-        issues,
-      });
-    }
+    if ((await handle.stat()).size > MAX_LOG_BYTES) throw logTooLong();
     return await handle.readFile();
   } finally {
     await handle.close();

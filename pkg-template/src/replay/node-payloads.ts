@@ -18,7 +18,9 @@ import type { SyncPayloadSource } from './log.js';
  */
 export function nodePayloadSource(root: string): SyncPayloadSource {
   if (typeof root !== 'string' || root.trim() === '') throw new TypeError('root must be a path that is not blank');
-  return { readBytes: (relativePath, maxBytes) => new Read(root, relativePath).bytes(maxBytes) };
+  // Resolved once, and without a slash at its end, which would follow a link there.
+  const directory = path.resolve(root);
+  return { readBytes: (relativePath, maxBytes) => new Read(directory, relativePath).bytes(maxBytes) };
 }
 
 /** One read: where it starts, where it should end, and the handles it holds. */

@@ -33,10 +33,19 @@ export function recordProvider(provider: ChatProvider, options: RecordOptions): 
   if (!Array.isArray(redact) || !redact.every((key) => typeof key === 'string')) {
     throw new TypeError('redact must be an array of strings');
   }
-  const recorder = currentEngine().engine.openRecorder(sessionId, [...redact]);
+  let calls = 0;
+  let link = currentEngine();
+  let recorder = link.engine.openRecorder(sessionId, [...redact], calls);
   const write = (line: string): void | Promise<void> => options.write(line);
-  const begin = (messages: readonly ChatMessage[], call: ChatOptions): Promise<RecordedCall> =>
-    RecordedCall.begin(recorder, provider.name, messages, call, write);
+  const begin = (messages: readonly ChatMessage[], call: ChatOptions): Promise<RecordedCall> => {
+    if (link.lost.aborted) {
+      // What another conversation did to the engine is no reason to fail this call.
+      link = currentEngine();
+      recorder = link.engine.openRecorder(sessionId, [...redact], calls);
+    }
+    calls += 1;
+    return RecordedCall.begin(recorder, provider.name, messages, call, write);
+  };
 
   const { cached, chatStream, supportsTools } = provider;
   return {
