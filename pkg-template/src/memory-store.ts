@@ -192,6 +192,7 @@ function batch(revision: number, operationId: string, entries: readonly string[]
 }
 
 function copySummary(summary: RecordSummary): RecordSummary {
+  if (Object.isFrozen(summary) && Object.isFrozen(summary.members)) return summary;
   return { ...summary, members: [...summary.members] };
 }
 

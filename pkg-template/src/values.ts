@@ -71,6 +71,17 @@ export function exactly(
   optional: readonly string[] = [],
 ): Map<string, unknown> {
   const found = members(value, path);
+  only(found, path, required, optional);
+  return found;
+}
+
+/** Checks that `found` has every one of `required`, and none but these and `optional`. */
+export function only(
+  found: ReadonlyMap<string, unknown>,
+  path: string,
+  required: readonly string[],
+  optional: readonly string[] = [],
+): void {
   for (const key of required) if (!found.has(key)) throw new BadValue(memberPath(path, key), 'is missing');
   if (found.size > required.length) {
     for (const key of found.keys()) {
@@ -79,7 +90,6 @@ export function exactly(
       }
     }
   }
-  return found;
 }
 
 /** The elements of an array without holes, read once. */

@@ -25,8 +25,12 @@ export class Timekeeper {
   /** Epoch milliseconds; where the host's clock gives no instant, the last one it gave. */
   now(): number {
     if (this.#clock === undefined) return Date.now();
-    const now = this.#clock.now();
-    if (typeof now === 'number' && now >= 0 && now <= MAX_INSTANT) this.#last = now;
+    try {
+      const now = this.#clock.now();
+      if (typeof now === 'number' && now >= 0 && now <= MAX_INSTANT) this.#last = now;
+    } catch {
+      // As for a clock that gives no instant.
+    }
     return this.#last;
   }
 

@@ -9,13 +9,18 @@ import type {
 } from '../types.js';
 import { deepFreeze } from '../values.js';
 
-/** What became durable with one batch; without observers it comes without events. */
+/**
+ * What became durable with one batch. Events come whole, or as `kinds` that lack what they share;
+ * without observers there are `messages` alone.
+ */
 interface Emission {
   readonly revision: number;
-  readonly events?: readonly RoundtableEvent[];
-  readonly completed: readonly CompletedTurn[];
-  readonly messages?: readonly SharedMessage[];
   readonly runId?: string | null;
+  readonly at?: string;
+  readonly events?: readonly RoundtableEvent[];
+  readonly kinds?: readonly object[];
+  readonly messages?: readonly SharedMessage[];
+  readonly completed: readonly CompletedTurn[];
 }
 
 /** The engine's part of a snapshot. */
@@ -41,15 +46,22 @@ export class Mirror {
   /** Takes in an emission and gives its events, frozen. */
   apply(text: string): readonly RoundtableEvent[] {
     const emission = JSON.parse(text) as Emission;
-    const events = emission.events ?? [];
+    const events = emission.events ?? this.#completeEvents(emission);
     for (const event of events) {
       deepFreeze(event);
       if (event.type === 'published') this.#publish(event.messages);
     }
-    this.#publish(emission.messages ?? []);
+    if (emission.messages !== undefined) this.#publish(emission.messages);
     for (const turn of emission.completed) this.#turns.push(Object.freeze(turn));
     this.runId = events.at(-1)?.runId ?? emission.runId ?? this.runId;
     return events;
+  }
+
+  #completeEvents({ kinds = [], revision, runId, at }: Emission): readonly RoundtableEvent[] {
+    const { conversationId } = this.#identity;
+    const shared = runId ? { conversationId, runId, at, revision } : { conversationId, at, revision };
+    for (const kind of kinds) Object.assign(kind, shared);
+    return kinds as readonly RoundtableEvent[];
   }
 
   /** Messages by their positions: new objects, so that nothing a host does to them is seen elsewhere. */
@@ -65,10 +77,20 @@ export class Mirror {
   /** What a selector sees; lists are copied when it looks at them. */
   selectionContext(messages: number, turns: number, remainingTurns: number): SelectionContext {
     const [allMessages, allTurns] = [this.#messages, this.#turns];
-    const context = { participants: this.#identity.participants, remainingTurns };
-    defineLazily(context, 'messages', () => allMessages.slice(0, messages));
-    defineLazily(context, 'turns', () => allTurns.slice(0, turns));
-    return context as SelectionContext;
+    let shownMessages: SharedMessage[] | undefined;
+    let shownTurns: CompletedTurn[] | undefined;
+    return {
+      participants: this.#identity.participants,
+      get messages() {
+        shownMessages ??= allMessages.slice(0, messages);
+        return shownMessages;
+      },
+      get turns() {
+        shownTurns ??= allTurns.slice(0, turns);
+        return shownTurns;
+      },
+      remainingTurns,
+    };
   }
 
   /** The snapshot at the engine's present revision, made again only when that changed. */

@@ -10,6 +10,7 @@ import {
   MAX_CONTENT,
   MAX_TEXT,
   members,
+  only,
   text,
 } from '../values.js';
 
@@ -23,22 +24,23 @@ export type CheckedOutcome = { readonly content: string } | { readonly json: str
 
 /** @throws BadValue naming the member that is wrong */
 export function checkOutcome(value: unknown): CheckedOutcome {
-  const kind = members(value, 'outcome').get('kind');
+  const found = members(value, 'outcome');
+  const kind = found.get('kind');
   switch (kind) {
     case 'speak': {
-      const spoken = exactly(value, 'outcome', ['kind', 'content']);
-      return { content: text(spoken.get('content'), 'outcome.content', MAX_CONTENT) };
+      only(found, 'outcome', ['kind', 'content']);
+      return { content: text(found.get('content'), 'outcome.content', MAX_CONTENT) };
     }
     case 'yield':
-      exactly(value, 'outcome', ['kind']);
+      only(found, 'outcome', ['kind']);
       return { json: '{"kind":"yield"}' };
     case 'failed': {
-      const failed = exactly(value, 'outcome', ['kind', 'message']);
-      return { json: JSON.stringify({ kind, message: text(failed.get('message'), 'outcome.message', MAX_TEXT) }) };
+      only(found, 'outcome', ['kind', 'message']);
+      return { json: JSON.stringify({ kind, message: text(found.get('message'), 'outcome.message', MAX_TEXT) }) };
     }
     case 'wait': {
-      const waiting = exactly(value, 'outcome', ['kind', 'requests']);
-      const requests = elements(waiting.get('requests'), 'outcome.requests', MAX_REQUESTS);
+      only(found, 'outcome', ['kind', 'requests']);
+      const requests = elements(found.get('requests'), 'outcome.requests', MAX_REQUESTS);
       const written = requests.map((request, index) => checkRequest(request, `outcome.requests[${index}]`));
       return { json: `{"kind":"wait","requests":[${written.join(',')}]}` };
     }
@@ -49,29 +51,30 @@ export function checkOutcome(value: unknown): CheckedOutcome {
 
 /** @throws BadValue naming the member that is wrong */
 export function checkSelection(value: unknown): string {
-  const kind = members(value, 'selection').get('kind');
+  const found = members(value, 'selection');
+  const kind = found.get('kind');
   switch (kind) {
     case 'speak': {
-      const chosen = exactly(value, 'selection', ['kind', 'participantId']);
+      only(found, 'selection', ['kind', 'participantId']);
       return JSON.stringify({
         kind,
-        participantId: identifier(chosen.get('participantId'), 'selection.participantId'),
+        participantId: identifier(found.get('participantId'), 'selection.participantId'),
       });
     }
     case 'parallel': {
-      const chosen = exactly(value, 'selection', ['kind', 'participantIds']);
-      const ids = elements(chosen.get('participantIds'), 'selection.participantIds', MAX_GROUP);
+      only(found, 'selection', ['kind', 'participantIds']);
+      const ids = elements(found.get('participantIds'), 'selection.participantIds', MAX_GROUP);
       const checked = ids.map((id, index) => identifier(id, `selection.participantIds[${index}]`));
       return JSON.stringify({ kind, participantIds: checked });
     }
     case 'wait': {
-      const chosen = exactly(value, 'selection', ['kind', 'participantId', 'reason']);
-      const participantId = identifier(chosen.get('participantId'), 'selection.participantId');
-      return JSON.stringify({ kind, participantId, reason: text(chosen.get('reason'), 'selection.reason', MAX_TEXT) });
+      only(found, 'selection', ['kind', 'participantId', 'reason']);
+      const participantId = identifier(found.get('participantId'), 'selection.participantId');
+      return JSON.stringify({ kind, participantId, reason: text(found.get('reason'), 'selection.reason', MAX_TEXT) });
     }
     case 'finish': {
-      const chosen = exactly(value, 'selection', ['kind', 'reason']);
-      return JSON.stringify({ kind, reason: text(chosen.get('reason'), 'selection.reason', MAX_TEXT) });
+      only(found, 'selection', ['kind', 'reason']);
+      return JSON.stringify({ kind, reason: text(found.get('reason'), 'selection.reason', MAX_TEXT) });
     }
     default:
       throw unknownKind('selection', kind);
@@ -90,10 +93,11 @@ export function checkCheckpoint(value: unknown): string {
 }
 
 function checkRequest(value: unknown, path: string): string {
-  const kind = members(value, path).get('kind');
+  const found = members(value, path);
+  const kind = found.get('kind');
   const own = kind === 'input' ? 'participantId' : 'data';
   if (kind !== 'input' && kind !== 'approval' && kind !== 'reconciliation') throw unknownKind(path, kind);
-  const found = exactly(value, path, ['id', 'reason', 'kind', own]);
+  only(found, path, ['id', 'reason', 'kind', own]);
   const id = JSON.stringify(identifier(found.get('id'), `${path}.id`));
   const reason = JSON.stringify(text(found.get('reason'), `${path}.reason`, MAX_TEXT));
   const rest =

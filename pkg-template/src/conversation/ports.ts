@@ -76,7 +76,13 @@ export class Ports implements EnginePorts {
     this.mirror = new Mirror(conversationId, purpose, this.#participants);
     const clock = options.clock === undefined ? {} : { clock: options.clock };
     const store = options.store ?? new MemoryConversationStore(clock);
-    this.#store = new StorePort(this, conversationId, store, this.thrown);
+    this.#store = new StorePort(
+      this,
+      conversationId,
+      participants.map(({ id }) => id),
+      store,
+      this.thrown,
+    );
     this.observed();
   }
 

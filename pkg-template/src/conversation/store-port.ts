@@ -15,39 +15,38 @@ export interface StoreAnswer {
   failed(failure: string): void;
 }
 
-interface BatchHead {
-  readonly claim?: Claim;
-  readonly expectedRevision: number;
-  readonly operationId: string;
-  readonly summary: RecordSummary;
-}
-
 /** The conversation's record in its store. */
 export class StorePort {
   readonly #conversation: object;
   readonly #conversationId: string;
   readonly #store: StorePorts;
   readonly #thrown: ThrownValues;
+  readonly #members: readonly string[];
+  #ownerId = '';
 
-  constructor(conversation: object, conversationId: string, store: StorePorts, thrown: ThrownValues) {
+  /** @param members the participants' ids */
+  constructor(
+    conversation: object,
+    conversationId: string,
+    members: readonly string[],
+    store: StorePorts,
+    thrown: ThrownValues,
+  ) {
     this.#conversation = conversation;
+    this.#members = Object.freeze([...members]);
     this.#conversationId = conversationId;
     this.#store = store;
     this.#thrown = thrown;
   }
 
-  /** `batch`: a line of JSON, then one line for each entry. */
+  /** `batch`: the record's first batch, as the engine writes it. */
   create(batch: string, answer: StoreAnswer): void {
-    const { head, entries } = readBatch(batch);
-    const record = {
-      conversationId: this.#conversationId,
-      kind: 'roundtable',
-      schemaVersion: 1,
-      entries,
-      summary: head.summary,
-    } as const;
+    const [head = '', ...entries] = batch.split('\n');
+    const [status = '', createdAt = '', updatedAt = ''] = head.split('\t');
+    const summary = this.#summary(status, createdAt, updatedAt);
+    const conversationId = this.#conversationId;
     this.#call(
-      () => this.#store.create(record),
+      () => this.#store.create({ conversationId, kind: 'roundtable', schemaVersion: 1, entries, summary }),
       (receipt) => {
         if (readRevision(receipt) !== 1) throw new BadValue('store.create: revision', 'must be 1');
         answer.done();
@@ -57,18 +56,23 @@ export class StorePort {
   }
 
   append(batch: string, answer: StoreAnswer): void {
-    const { head, entries } = readBatch(batch);
-    const { claim, expectedRevision, operationId, summary } = head;
+    const entries = batch.split('\n');
+    const head = entries.shift() ?? '';
+    const [status = '', createdAt = '', updatedAt = '', expected, operationId = '', fence, expiresAt] =
+      head.split('\t');
+    const summary = this.#summary(status, createdAt, updatedAt);
     const conversationId = this.#conversationId;
-    const held = claim === undefined ? {} : { claim };
+    const claim = { conversationId, ownerId: this.#ownerId, fence: Number(fence), expiresAt: Number(expiresAt) };
+    const expectedRevision = Number(expected);
     this.#call(
-      () => this.#store.append({ conversationId, ...held, expectedRevision, operationId, entries, summary }),
+      () => this.#store.append({ conversationId, claim, expectedRevision, operationId, entries, summary }),
       (receipt) => answer.revision(readRevision(receipt)),
       answer,
     );
   }
 
   claim(ownerId: string, leaseMs: number, answer: StoreAnswer): void {
+    this.#ownerId = ownerId;
     this.#call(
       () => this.#store.claim(this.#conversationId, ownerId, leaseMs),
       (claim) => answer.json(this.#readClaim(claim, ownerId)),
@@ -128,6 +132,11 @@ export class StorePort {
     }
   }
 
+  /** Frozen, so that a store may keep it as it is. */
+  #summary(status: string, createdAt: string, updatedAt: string): RecordSummary {
+    return Object.freeze({ status: status as RecordSummary['status'], members: this.#members, createdAt, updatedAt });
+  }
+
   #readClaim(value: unknown, owner: string): string {
     const { conversationId, ownerId, fence, expiresAt } = fields(value, 'claim');
     if (conversationId !== this.#conversationId) throw new BadValue('store: claim.conversationId', 'names another one');
@@ -150,11 +159,6 @@ export class StorePort {
     };
     callHost(this.#conversation, call, checked, failed);
   }
-}
-
-function readBatch(batch: string): { head: BatchHead; entries: readonly string[] } {
-  const [head = '', ...entries] = batch.split('\n');
-  return { head: JSON.parse(head) as BatchHead, entries };
 }
 
 function readRevision(receipt: unknown): number {

@@ -3,12 +3,12 @@
 use super::executor::Executor;
 use super::ports::Ports;
 use super::slots::{Answer, Slots};
+use super::wire::{self, AppendHead};
 use crate::conversation::effect::{Emission, Reply, ServiceRefusal, Summary, TurnView};
 use crate::conversation::error::{RoundtableError, StoreFailure, Thrown};
-use crate::conversation::event::EventKind;
 use crate::conversation::input::{CallId, Claim, Decision, Now, ReadBatches, SessionId, SessionTraits, Ticket, Timer};
 use crate::driver::host::{Host, Task};
-use crate::record::model::{Checkpoint, CompletedTurn, Id, Message, Outcome, ParticipantResponse, StopReason};
+use crate::record::model::{Checkpoint, Id, Outcome, ParticipantResponse, StopReason};
 use crate::record::usage::{Money, UsageRecord};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -28,28 +28,6 @@ pub(super) struct JsHost {
     pub(super) observed: Rc<Cell<bool>>,
 }
 
-/// What precedes the entries of a batch.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct BatchHead<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    claim: Option<&'a Claim>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    expected_revision: Option<u64>,
-    operation_id: &'a str,
-    summary: &'a Summary,
-}
-
-/// An emission without events.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Unobserved<'a> {
-    revision: u64,
-    run_id: Option<&'a Id>,
-    messages: Vec<&'a Rc<Message>>,
-    completed: &'a [Rc<CompletedTurn>],
-}
-
 impl JsHost {
     async fn ask(&self, call: impl FnOnce(&Ports, u32) -> Result<(), JsValue>) -> Answer {
         let slot = self.slots.open();
@@ -58,21 +36,11 @@ impl JsHost {
             Err(_) => Answer::Failed(String::new()),
         }
     }
-
-    fn batch(&self, head: &BatchHead<'_>, entries: &[String]) -> String {
-        let mut text = json(head);
-        text.reserve(entries.iter().map(|entry| entry.len() + 1).sum());
-        for entry in entries {
-            text.push('\n');
-            text.push_str(entry);
-        }
-        text
-    }
 }
 
 impl Host for JsHost {
     fn now(&self) -> Now {
-        Now { wall: self.ports.now().unwrap_or_default(), mono: self.ports.mono().unwrap_or_default() }
+        Now { wall: self.ports.now(), mono: self.ports.mono() }
     }
 
     fn spawn(&self, task: Task) {
@@ -80,8 +48,7 @@ impl Host for JsHost {
     }
 
     async fn create(&self, entries: Rc<[String]>, summary: Summary) -> Result<(), StoreFailure> {
-        let head = BatchHead { claim: None, expected_revision: None, operation_id: "create", summary: &summary };
-        let batch = self.batch(&head, &entries);
+        let batch = wire::batch(None, &summary, &entries);
         match self.ask(|ports, slot| ports.create(slot, &batch)).await {
             Answer::Failed(failure) => Err(store_failure(&failure)),
             _ => Ok(()),
@@ -115,13 +82,8 @@ impl Host for JsHost {
         entries: Rc<[String]>,
         summary: Summary,
     ) -> Result<u64, StoreFailure> {
-        let head = BatchHead {
-            claim: Some(&claim),
-            expected_revision: Some(expected_revision),
-            operation_id: &operation_id,
-            summary: &summary,
-        };
-        let batch = self.batch(&head, &entries);
+        let head = AppendHead { claim: &claim, expected_revision, operation_id: &operation_id };
+        let batch = wire::batch(Some(&head), &summary, &entries);
         match self.ask(|ports, slot| ports.append(slot, &batch)).await {
             // The shell has checked that it is a safe integer from 0.
             Answer::Number(revision) => Ok(revision as u64),
@@ -205,7 +167,7 @@ impl Host for JsHost {
     }
 
     fn emit(&self, emission: Emission) -> Option<Task> {
-        let text = if self.observed.get() { json(&emission) } else { unobserved(&emission) };
+        let text = wire::emission(&emission, self.observed.get());
         let slot = self.slots.open();
         match self.ports.emit(slot.id(), &text) {
             Ok(true) => Some(Box::pin(async move {
@@ -260,19 +222,6 @@ fn index(position: usize) -> u32 {
 /// None of the engine's own shapes can fail to serialise.
 pub(super) fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
-}
-
-fn unobserved(emission: &Emission) -> String {
-    let messages = emission.events.iter().filter_map(|event| match &event.kind {
-        EventKind::Published { messages, .. } => Some(messages),
-        _ => None,
-    });
-    json(&Unobserved {
-        revision: emission.revision,
-        run_id: emission.events.last().and_then(|event| event.run_id.as_ref()),
-        messages: messages.flatten().collect(),
-        completed: &emission.completed,
-    })
 }
 
 fn outcome(answer: Answer) -> Result<Outcome, Thrown> {

@@ -6,5 +6,6 @@ mod handle;
 mod host;
 mod ports;
 mod slots;
+mod wire;
 
 pub use handle::RoundtableHandle;

@@ -11,18 +11,18 @@ extern "C" {
     #[wasm_bindgen(typescript_type = "unknown")]
     pub type Ports;
 
-    /// Epoch milliseconds.
-    #[wasm_bindgen(method, structural, catch)]
-    pub(super) fn now(this: &Ports) -> Result<f64, JsValue>;
+    /// Epoch milliseconds. Asked for every input, so without the cost of `catch`.
+    #[wasm_bindgen(method, structural)]
+    pub(super) fn now(this: &Ports) -> f64;
     /// Milliseconds on a clock that never goes back.
-    #[wasm_bindgen(method, structural, catch)]
-    pub(super) fn mono(this: &Ports) -> Result<f64, JsValue>;
+    #[wasm_bindgen(method, structural)]
+    pub(super) fn mono(this: &Ports) -> f64;
     #[wasm_bindgen(method, structural, catch, js_name = startTimer)]
     pub(super) fn start_timer(this: &Ports, timer: u32, delay_ms: f64) -> Result<(), JsValue>;
     #[wasm_bindgen(method, structural, catch, js_name = stopTimer)]
     pub(super) fn stop_timer(this: &Ports, timer: u32) -> Result<(), JsValue>;
 
-    /// `batch`: one line with the JSON of what is not an entry, then the entries, one line each.
+    /// `batch`: see [`super::wire::batch`].
     #[wasm_bindgen(method, structural, catch)]
     pub(super) fn create(this: &Ports, slot: u32, batch: &str) -> Result<(), JsValue>;
     #[wasm_bindgen(method, structural, catch)]

@@ -2,7 +2,6 @@
 //! settles it once, at once or later; the future of the slot then has the value.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -30,7 +29,8 @@ pub(super) struct Slots(Rc<Inner>);
 #[derive(Default)]
 struct Inner {
     next: Cell<u32>,
-    open: RefCell<HashMap<u32, State>>,
+    /// Few at a time: one for each member at work and each store call.
+    open: RefCell<Vec<(u32, State)>>,
 }
 
 enum State {
@@ -43,14 +43,14 @@ impl Slots {
     pub(super) fn open(&self) -> Slot {
         let id = self.0.next.get();
         self.0.next.set(id.wrapping_add(1));
-        self.0.open.borrow_mut().insert(id, State::Waiting(None));
+        self.0.open.borrow_mut().push((id, State::Waiting(None)));
         Slot { id, slots: self.clone() }
     }
 
     /// Settles an open slot; the first answer stays.
     pub(super) fn settle(&self, id: u32, answer: Answer) {
-        let waker = match self.0.open.borrow_mut().get_mut(&id) {
-            Some(state @ State::Waiting(_)) => match std::mem::replace(state, State::Settled(answer)) {
+        let waker = match self.0.open.borrow_mut().iter_mut().find(|(open, _)| *open == id) {
+            Some((_, state @ State::Waiting(_))) => match std::mem::replace(state, State::Settled(answer)) {
                 State::Waiting(waker) => waker,
                 State::Settled(_) => None,
             },
@@ -80,10 +80,11 @@ impl Future for Slot {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
         let mut open = self.slots.0.open.borrow_mut();
-        match open.remove(&self.id) {
-            Some(State::Settled(answer)) => Poll::Ready(answer),
-            _ => {
-                open.insert(self.id, State::Waiting(Some(context.waker().clone())));
+        let Some(place) = open.iter().position(|(id, _)| *id == self.id) else { return Poll::Pending };
+        match open.swap_remove(place) {
+            (_, State::Settled(answer)) => Poll::Ready(answer),
+            (id, State::Waiting(_)) => {
+                open.push((id, State::Waiting(Some(context.waker().clone()))));
                 Poll::Pending
             }
         }
@@ -92,6 +93,6 @@ impl Future for Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.slots.0.open.borrow_mut().remove(&self.id);
+        self.slots.0.open.borrow_mut().retain(|(id, _)| *id != self.id);
     }
 }
