@@ -39,6 +39,12 @@ test('both pages show the same example', () => {
   assert.deepEqual(blocks(npmPage, 'js'), blocks(readme, 'js'));
 });
 
+test('the npm page lists every entry of the package', async () => {
+  const manifest = JSON.parse(await readFile(join(repository, 'pkg-template/package.json'), 'utf8'));
+  const entries = Object.keys(manifest.exports).filter((entry) => entry !== './package.json');
+  for (const entry of entries) assert.match(npmPage, new RegExp(`^\\| \`agent-roundtable${entry.slice(1)}\` \\|`, 'm'));
+});
+
 test('every link of README.md leads to a file', () => {
   const links = [...readme.matchAll(/\]\((?!https?:|#)([^)]+)\)/g)].map((m) => m[1]);
   assert.ok(links.length > 20);
