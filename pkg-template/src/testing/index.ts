@@ -1,5 +1,17 @@
 /** What helps to test conversations: scripts, time and faults that a test controls. */
 
 export { faultyStore, type StoreCall, type StoreFault } from './faulty-store.js';
-export { type ParticipantScript, type ScriptStep, scriptedParticipant } from './scripted-participant.js';
+export {
+  type ParticipantScript,
+  type ScriptMoment,
+  type ScriptStep,
+  scriptedParticipant,
+} from './scripted-participant.js';
+export {
+  type ScriptedCall,
+  type ScriptedProvider,
+  type ScriptedReply,
+  type ScriptedToolCall,
+  scriptedProvider,
+} from './scripted-provider.js';
 export { type VirtualClock, virtualClock } from './virtual-clock.js';
