@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 /** The shapes of a conversation: what hosts give it and what it gives them. */
 
 import type { ConversationStore } from './store-types.js';

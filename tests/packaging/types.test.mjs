@@ -19,7 +19,8 @@ let project;
 before(async () => {
   const types = await readFile(new URL('./types.ts', import.meta.url), 'utf8');
   const web = await readFile(new URL('./types-web.ts', import.meta.url), 'utf8');
-  project = await consumer({ 'main.ts': types, 'web.ts': web });
+  const conversation = await readFile(new URL('./types-conversation.ts', import.meta.url), 'utf8');
+  project = await consumer({ 'main.ts': types, 'conversation.ts': conversation, 'web.ts': web });
   await symlink(join(rootTools, '@types'), join(project.folder, 'node_modules/@types'));
   await symlink(join(rootTools, 'undici-types'), join(project.folder, 'node_modules/undici-types'));
   for (const [mode, options] of Object.entries(modes)) {
@@ -30,7 +31,7 @@ before(async () => {
       exactOptionalPropertyTypes: true,
       noEmit: true,
     };
-    const files = mode === 'bundler' ? ['main.ts', 'web.ts'] : ['main.ts'];
+    const files = mode === 'bundler' ? ['main.ts', 'conversation.ts', 'web.ts'] : ['main.ts', 'conversation.ts'];
     await write(project.folder, { [`tsconfig.${mode}.json`]: JSON.stringify({ compilerOptions, files }) });
   }
 });
