@@ -12,7 +12,7 @@ ready_for_demo = $(xtask) build >&2 && { [ -e $(installed) ] || \
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo www build test lint wasm-test mutants
+.PHONY: help demo www build test lint soak wasm-test mutants
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -33,6 +33,9 @@ test: ## every check: Rust, Node, browsers, bundlers, other hosts; PART="name or
 
 lint: ## formatting and lints of Rust (native and wasm32) and JavaScript
 	$(call timed,Linting,node scripts/test.mjs lint)
+
+soak: ## the simulator for longer: SEEDS=100000 schedules, from FIRST=0 on
+	$(call timed,Running $(or $(SEEDS),100000) schedules,SIM_SEEDS=$(or $(SEEDS),100000) SIM_FIRST=$(or $(FIRST),0) cargo test --release --locked --test simulation -- --nocapture)
 
 wasm-test: ## the Rust scenarios in headless Chromium, by wasm-pack
 	$(call timed,Testing in Chromium by wasm-pack,node scripts/test.mjs wasm-test)
