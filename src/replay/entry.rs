@@ -68,9 +68,7 @@ impl EntryChecks {
         match version.and_then(Node::as_number) {
             Some(1.0) => {}
             Some(other) if is_safe_count(other) => {
-                if self.unsupported.is_none_or(|(first, _)| index < first) {
-                    self.unsupported = Some((index, other));
-                }
+                self.unsupported.get_or_insert((index, other));
                 self.issues.add(&place.key("schemaVersion"), "expected schema version 1, found another version");
             }
             _ => {

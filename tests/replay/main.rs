@@ -7,3 +7,4 @@ mod payload;
 mod provider;
 mod record;
 mod support;
+mod wire;

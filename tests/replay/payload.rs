@@ -251,7 +251,34 @@ fn a_host_may_await_each_payload() {
 }
 
 #[test]
-fn there_are_thirteen_codes() {
-    let names: std::collections::HashSet<_> = PayloadCode::ALL.iter().map(|code| code.as_str()).collect();
-    assert_eq!(names.len(), 13);
+fn the_first_unsupported_version_is_told_wherever_it_stands() {
+    let versioned = |version: u32, content: Value| {
+        let mut line = entry("user", json!({"content": content}));
+        line["schemaVersion"] = json!(version);
+        line
+    };
+    let far = reference("n.json", b"\"x\"");
+    for (log, first) in [
+        ([versioned(2, json!("near")), versioned(3, far.clone())], 2.0),
+        ([versioned(3, far.clone()), versioned(2, json!("near"))], 3.0),
+        ([versioned(1, json!("near")), versioned(4, far.clone())], 4.0),
+        ([versioned(1, far.clone()), versioned(5, json!("near"))], 5.0),
+    ] {
+        match load_with(&lines(&log), PayloadLimits::default(), &mut Memory::with(&[("n.json", b"\"x\"")])) {
+            Err(LoadError::Decode(error)) => {
+                assert_eq!((error.code, error.schema_version), (DecodeCode::UnsupportedVersion, Some(first)));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn the_codes_have_their_names() {
+    assert_eq!(
+        PayloadCode::ALL.map(PayloadCode::as_str).join(" "),
+        "INVALID_REFERENCE MAX_DEPTH_EXCEEDED UNRESOLVED_REFERENCE CIRCULAR_REFERENCE PAYLOAD_NOT_FOUND \
+         MAX_TOTAL_BYTES_EXCEEDED BYTE_LENGTH_MISMATCH SHA256_MISMATCH INVALID_JSON INVALID_LIMIT OUTSIDE_ROOT \
+         PAYLOAD_UNREADABLE STABLE_PAYLOAD_READ_UNAVAILABLE"
+    );
 }
