@@ -12,7 +12,7 @@ ready_for_demo = $(xtask) build >&2 && { [ -e $(installed) ] || \
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo www build test lint soak wasm-test mutants
+.PHONY: help demo www build test bench lint soak wasm-test mutants
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -30,6 +30,9 @@ build: ## the npm package: pkg/ and dist/agent-roundtable.tgz
 
 test: ## every check: Rust, Node, browsers, bundlers, other hosts; PART="name or tag" for some of them
 	$(call timed,Testing everything on the packed package,node scripts/test.mjs $(if $(PART),"$(PART)"))
+
+bench: ## numbers beside their targets, and JSON in benches/results.json; CASES="turns size" for some of them
+	$(call timed,Measuring the built package,$(xtask) build && bash scripts/setup.sh peers && node benches/run.mjs $(CASES))
 
 lint: ## formatting and lints of Rust (native and wasm32) and JavaScript
 	$(call timed,Linting,node scripts/test.mjs lint)

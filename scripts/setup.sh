@@ -5,6 +5,7 @@
 #   scripts/setup.sh browser    Chromium and its driver
 #   scripts/setup.sh test       both, other hosts and bundlers, wasm-pack
 #   scripts/setup.sh mutants    cargo-mutants
+#   scripts/setup.sh peers      libraries that `make bench` compares with; it runs without them too
 #   ... --env                   then prints NAME=value lines: the environment of wasm builds and tests
 #
 # Tools live in ${XDG_CACHE_HOME:-$HOME/.cache}/agent-roundtable, in folders named by their version, so
@@ -161,6 +162,7 @@ case "${1:-build}" in
   browser) browser ;;
   test) node_is_new_enough; wasm_rust; all root_packages host_packages browser wasm_tools; wasm_bindgen_programs ;;
   mutants) cargo_program cargo-mutants $cargo_mutants ;;
+  peers) (npm_packages benches) || printf '  set-up: without the peers, which could not be installed\n' ;;
   *) fail "no part named $1" ;;
 esac
 
