@@ -9,3 +9,4 @@ mod slots;
 mod wire;
 
 pub use handle::RoundtableHandle;
+pub use ports::Ports;
