@@ -23,6 +23,7 @@ pub(super) struct Calls {
     next: Option<(CallId, Request)>,
     /// Reports and results that came after their run.
     pub(super) late: VecDeque<LateWork>,
+    late_answers: Vec<(Ticket, Result<(), ServiceRefusal>)>,
     pub(super) claim: Option<Held>,
     /// A claim that is no longer trusted, though the store may still keep it for this handle.
     untrusted: Option<Claim>,
@@ -85,8 +86,10 @@ struct Disposal {
 }
 
 impl Calls {
+    /// Whether entries can be written: a call is at work, or done and not yet given back, under its claim.
     pub(super) fn is_working(&self) -> bool {
-        matches!(self.active, Some(Active { stage: Stage::Working | Stage::Finishing(_), .. }))
+        let can_write = matches!(self.active, Some(Active { stage: Stage::Working | Stage::Finishing(_), .. }));
+        can_write && self.claim.is_some()
     }
 
     pub(super) fn is_disposed(&self) -> bool {
@@ -444,12 +447,23 @@ impl Machine {
         }
     }
 
+    /// Answers a ticket; one whose report came late waits until the claim taken for it is given back.
+    pub(super) fn settle_ticket(&mut self, ticket: Ticket, result: Result<(), ServiceRefusal>) {
+        if matches!(self.calls.active, Some(Active { call: None, .. })) {
+            return self.calls.late_answers.push((ticket, result));
+        }
+        self.effect(Effect::Answer { ticket, result });
+    }
+
     pub(super) fn released(&mut self) {
         match self.calls.active.take() {
             Some(Active { call, stage: Stage::Releasing(result), .. }) => {
                 match call {
                     Some(call) => self.effect(Effect::Reply { call, result }),
                     None => self.refuse_late_work(result.err()),
+                }
+                for (ticket, result) in std::mem::take(&mut self.calls.late_answers) {
+                    self.effect(Effect::Answer { ticket, result });
                 }
                 self.next_call();
             }
@@ -520,7 +534,7 @@ impl Machine {
     /// The tickets of dropped late work.
     pub(super) fn refuse_tickets(&mut self, tickets: Vec<Ticket>, error: &RoundtableError) {
         for ticket in tickets {
-            self.effect(Effect::Answer { ticket, result: Err(ServiceRefusal::Refused(error.clone())) });
+            self.settle_ticket(ticket, Err(ServiceRefusal::Refused(error.clone())));
         }
     }
 }

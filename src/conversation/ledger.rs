@@ -116,7 +116,7 @@ impl Machine {
     fn report(&mut self, ticket: Ticket, attempt: Id, report: UsageReport) {
         match self.check_report(&attempt, &report) {
             Ok(None) => self.answer_when_written(ticket),
-            Err(refusal) => self.effect(Effect::Answer { ticket, result: Err(refusal) }),
+            Err(refusal) => self.settle_ticket(ticket, Err(refusal)),
             Ok(Some(record)) if self.config.price_version.is_some() => {
                 self.reports.insert(ticket, PendingReport { attempt, report });
                 self.effect(Effect::Price { ticket, record: Box::new(record) });
@@ -201,7 +201,7 @@ impl Machine {
     /// Answers at once where nothing is on its way, else with what is.
     fn answer_when_written(&mut self, ticket: Ticket) {
         if !self.join_writes(Gate::Answer(ticket)) {
-            self.effect(Effect::Answer { ticket, result: Ok(()) });
+            self.settle_ticket(ticket, Ok(()));
         }
     }
 

@@ -211,7 +211,7 @@ impl Machine {
         let working = self.calls.is_working();
         for gate in batch.gates {
             match gate {
-                Gate::Answer(ticket) => self.effect(Effect::Answer { ticket, result: Ok(()) }),
+                Gate::Answer(ticket) => self.settle_ticket(ticket, Ok(())),
                 // The call failed meanwhile, but its own entry made it.
                 Gate::EndRun if !working => self.run_ended(),
                 Gate::Reply(call, reply) if !working => self.finish_call(Some(call), Ok(reply)),
