@@ -221,20 +221,16 @@ impl Machine {
     }
 
     /// An attempt that was given up came back. Where the journal says so, what it came to is evidence;
-    /// where the store failed before it could, the next run saves it as if nothing had been given up.
+    /// where the store failed before it could, the next run saves a result as if nothing had been given
+    /// up, and takes a rejection as a stop, for the store's failure may be behind it.
     fn returned_late(&mut self, attempt_id: &Id, result: Result<Outcome, Thrown>) {
         let Some(attempt) = self.attempts.get(attempt_id) else { return };
         let (participant, turn_id) = (attempt.participant, attempt.turn_id.clone());
-        let failure = match &result {
-            Err(thrown) if !thrown.is_abort => Some(self.failure_of(participant, &thrown.message, thrown.code.clone())),
-            _ => None,
-        };
         let stopped = result.is_err();
         if let Some(session) = self.sessions.get_mut(&participant).filter(|s| stopped && s.traits.can_checkpoint) {
             session.abandoned = true;
         }
         if let Some(attempt) = self.attempts.get_mut(attempt_id) {
-            attempt.failure = failure;
             attempt.result = result.as_ref().ok().cloned();
             attempt.late = Some(result.clone());
         }

@@ -24,11 +24,13 @@ pub(super) struct RunControl {
     /// A bad decision, or a selector that threw.
     pub(super) failure: Option<(Rc<str>, &'static str)>,
     ending: Option<RunOutcome>,
+    /// The revision of the batch that ends it.
+    ends_at: u64,
 }
 
 impl RunControl {
     pub(super) fn new(call: CallId) -> Self {
-        RunControl { call, id: None, stop: None, limited: None, failure: None, ending: None }
+        RunControl { call, id: None, stop: None, limited: None, failure: None, ending: None, ends_at: 0 }
     }
 }
 
@@ -218,24 +220,31 @@ impl Machine {
         self.disarm(Timer::RunTimeout);
         self.disarm(Timer::Settle);
         // A refused entry has failed the call already.
-        let _ = self.push(Entry::RunEnded(RunEnded { run_id, at, outcome }), Gate::EndRun);
+        if let Ok(revision) = self.push(Entry::RunEnded(RunEnded { run_id, at, outcome }), Gate::EndRun)
+            && let Some(run) = &mut self.run
+        {
+            run.ends_at = revision;
+        }
         false
     }
 
     /// The end of the run is durable.
     pub(super) fn run_ended(&mut self) {
-        let Some((call, outcome)) = self.run.as_ref().and_then(|run| Some((run.call, run.ending.clone()?))) else {
-            return;
-        };
-        let reply = self.ran(outcome);
+        let Some(run) = &self.run else { return };
+        let (Some(outcome), call, revision) = (run.ending.clone(), run.call, run.ends_at) else { return };
+        let reply = self.ran_until(revision, outcome);
         self.finish_call(Some(call), Ok(reply));
     }
 
     pub(super) fn ran(&self, outcome: RunOutcome) -> Reply {
+        self.ran_until(self.durable.revision, outcome)
+    }
+
+    fn ran_until(&self, revision: u64, outcome: RunOutcome) -> Reply {
         let waiting = outcome == RunOutcome::Waiting;
         let open = self.durable.open_requests().filter(|_| waiting);
         let requests = open.map(|ask| ask.request.clone()).collect();
-        Reply::Ran { revision: self.durable.revision, outcome, requests }
+        Reply::Ran { revision, outcome, requests }
     }
 
     /// The run is over or given up.
