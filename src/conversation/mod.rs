@@ -18,6 +18,7 @@ mod ledger;
 mod machine;
 mod run;
 mod selection;
+pub mod trace;
 mod writer;
 
 pub use config::{Config, LimitsPatch};
@@ -26,3 +27,4 @@ pub use error::{Code, RoundtableError};
 pub use event::Event;
 pub use input::{Input, Now};
 pub use machine::Machine;
+pub use trace::replay_trace;
