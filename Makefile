@@ -38,7 +38,7 @@ lint: ## formatting and lints of Rust (native and wasm32) and JavaScript
 	$(call timed,Linting,node scripts/test.mjs lint)
 
 soak: ## the simulator for longer: SEEDS=100000 schedules, from FIRST=0 on
-	$(call timed,Running $(or $(SEEDS),100000) schedules,SIM_SEEDS=$(or $(SEEDS),100000) SIM_FIRST=$(or $(FIRST),0) cargo test --release --locked --test simulation -- --nocapture)
+	$(call timed,Running $(or $(SEEDS),100000) schedules,SIM_SEEDS=$(or $(SEEDS),100000) SIM_FIRST=$(or $(FIRST),0) cargo test --profile soak --locked --test simulation c50_no_schedule -- --nocapture)
 
 wasm-test: ## the Rust scenarios in headless Chromium, by wasm-pack
 	$(call timed,Testing in Chromium by wasm-pack,node scripts/test.mjs wasm-test)
