@@ -158,7 +158,7 @@ host_packages() { npm_packages tests/packaging; }
 wasm_tools() { wasm_bindgen_programs; cargo_program wasm-pack $wasm_pack; }
 
 case "${1:-build}" in
-  build) node_is_new_enough; root_packages & wasm_rust; wait $! || exit 1 ;;
+  build) node_is_new_enough; root_packages & packages=$!; wasm_rust; wait "$packages" || exit 1 ;;
   browser) browser ;;
   test) node_is_new_enough; wasm_rust; all root_packages host_packages browser wasm_tools; wasm_bindgen_programs ;;
   mutants) cargo_program cargo-mutants $cargo_mutants ;;
