@@ -6,6 +6,8 @@ use crate::runtime::agent::AgentLoop;
 use crate::runtime::metering::{self, UsageMetadata};
 use crate::runtime::render::{IncrementMessage, render_shared_increment};
 use crate::runtime::wire::{self, OpenError};
+use crate::value::JsonError;
+use crate::value::read::read;
 use std::cell::RefCell;
 use wasm_bindgen::prelude::{JsValue, wasm_bindgen};
 
@@ -74,13 +76,13 @@ pub fn render_increment(purpose: Option<String>, messages: Vec<String>, first_tu
 /// `call` is the JSON of the call, `metadata` that of the reply's usage members.
 #[wasm_bindgen(js_name = callReport)]
 pub fn call_report(outcome: &str, call: &str, metadata: &str) -> Result<String, JsValue> {
-    let failed = |error: serde_json::Error| JsValue::from_str(&error.to_string());
-    let call: ModelCall = serde_json::from_str(call).map_err(failed)?;
-    let metadata: UsageMetadata = serde_json::from_str(metadata).map_err(failed)?;
+    let failed = |error: JsonError| JsValue::from(error.message);
+    let call: ModelCall = read(call).map_err(failed)?;
+    let metadata: UsageMetadata = read(metadata).map_err(failed)?;
     let report = match outcome {
         "completed" => metering::completed(&call, &metadata),
         "cache-hit" => metering::cache_hit(&call, &metadata),
         other => metering::without_reply(&call, other == "cancelled"),
     };
-    serde_json::to_string(&report).map_err(failed)
+    serde_json::to_string(&report).map_err(|error| JsValue::from(error.to_string()))
 }

@@ -2,6 +2,7 @@
 //! so there is exactly one text for each entry: no spare member, space, order or escape slips by.
 
 use super::entry::Entry;
+use crate::value::read::read;
 
 /// The longest line, in UTF-16 units.
 pub const MAX_ENTRY_LEN: usize = 8 * 1024 * 1024;
@@ -13,7 +14,7 @@ pub fn encode(entry: &Entry) -> Result<String, String> {
 
 /// The entry of a line, or the reason why it is none.
 pub fn decode(line: &str) -> Result<Entry, String> {
-    let entry: Entry = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    let entry: Entry = read(line).map_err(|error| error.message)?;
     if encode(&entry)? != line {
         return Err("not the text this engine writes for that entry".to_owned());
     }

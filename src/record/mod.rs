@@ -10,6 +10,7 @@ pub mod ids;
 pub mod model;
 mod round_robin;
 pub mod state;
+mod tagged;
 pub mod usage;
 
 pub use entry::Entry;

@@ -1,5 +1,6 @@
 //! The shapes that journal entries, events and effects are made of.
 
+use super::tagged::{AnyOutcome, AnyResponse, AnyRunOutcome, AnySelection};
 use crate::value::json::{CanonicalJson, present_json};
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
@@ -196,7 +197,7 @@ pub struct Request {
 
 /// An answer to a request. Exactly the keys of its kind; see the host interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
+#[serde(tag = "kind", rename_all = "kebab-case", try_from = "AnyResponse")]
 pub enum Response {
     /// Words, or a refusal to give them.
     Input(InputResponse),
@@ -216,7 +217,7 @@ pub enum Response {
 }
 
 /// A person's answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum InputResponse {
     /// The words.
@@ -248,7 +249,7 @@ pub struct ParticipantResponse {
 
 /// A selector's decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "camelCase", deny_unknown_fields)]
+#[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "camelCase", try_from = "AnySelection")]
 pub enum Selection {
     /// One participant.
     Speak {
@@ -276,7 +277,7 @@ pub enum Selection {
 
 /// What a member's turn came to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(tag = "kind", rename_all = "kebab-case", try_from = "AnyOutcome")]
 pub enum Outcome {
     /// A message.
     Speak {
@@ -343,7 +344,7 @@ pub enum StopReason {
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "status", rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(tag = "status", rename_all = "kebab-case", try_from = "AnyRunOutcome")]
 pub enum RunOutcome {
     /// Final: the selector finished.
     Completed {

@@ -8,7 +8,8 @@ use super::config::{AgentConfig, AgentOptions, ConfigError, ToolDefinition};
 use super::message::ChatMessage;
 use super::outcome::TurnOutcome;
 use super::tool::ToolFault;
-use crate::value::Json;
+use crate::value::read::{read, read_tagged};
+use crate::value::{Json, JsonError};
 use serde::{Deserialize, Serialize};
 
 /// An agent's options as JSON.
@@ -68,15 +69,15 @@ pub fn open(options: &str, checkpoint: Option<&str>) -> Result<Opened, OpenError
         let nothing = Restored { history: Vec::new(), changed: Vec::new() };
         return Ok(Opened { agent: AgentLoop::new(config), restored: restored_json(&nothing) });
     };
-    let stored: WireCheckpoint = serde_json::from_str(checkpoint)
-        .map_err(|error| CheckpointError { reason: format!("not a checkpoint: {error}") })?;
+    let stored: WireCheckpoint =
+        read(checkpoint).map_err(|error| CheckpointError { reason: format!("not a checkpoint: {error}") })?;
     let (agent, restored) = AgentLoop::restore(config, &stored.version, &stored.data, &stored.append)?;
     Ok(Opened { agent, restored: restored_json(&restored) })
 }
 
 fn read_options(options: &str) -> Result<AgentOptions, ConfigError> {
-    let options: WireOptions = serde_json::from_str(options)
-        .map_err(|error| ConfigError { field: "options".to_owned(), message: error.to_string() })?;
+    let options: WireOptions =
+        read(options).map_err(|error| ConfigError { field: "options".to_owned(), message: error.message })?;
     let tool =
         |tool: WireTool| ToolDefinition { name: tool.name, description: tool.description, parameters: tool.parameters };
     Ok(AgentOptions {
@@ -103,8 +104,8 @@ fn restored_json(restored: &Restored) -> String {
 }
 
 /// Handles one input given as JSON; the effects as a JSON array. The error says what the text lacks.
-pub fn handle(agent: &mut AgentLoop, input: &str) -> Result<String, serde_json::Error> {
-    let input = serde_json::from_str::<WireInput>(input)?.into_input()?;
+pub fn handle(agent: &mut AgentLoop, input: &str) -> Result<String, JsonError> {
+    let input = read_tagged::<WireInput>(input, "kind")?.into_input()?;
     let effects: Vec<WireEffect> = agent.handle(input).into_iter().map(WireEffect::of).collect();
     Ok(to_json(&effects))
 }
@@ -121,8 +122,9 @@ pub fn checkpoint_json(checkpoint: &Checkpoint) -> String {
     to_json(&Wire { version: &checkpoint.version, data: &checkpoint.data, append: &checkpoint.append })
 }
 
+/// An input; its JSON names the variant in the member `kind`.
 #[derive(Debug, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "kebab-case", rename_all_fields = "camelCase", deny_unknown_fields)]
 enum WireInput {
     Start { turn_id: String, attempt_id: String, input: String, at: f64 },
     CacheAnswered { call_id: String, reply: Option<Json> },
@@ -141,9 +143,10 @@ enum WireInput {
 }
 
 impl WireInput {
-    fn into_input(self) -> Result<Input, serde_json::Error> {
+    fn into_input(self) -> Result<Input, JsonError> {
         let settled = |call_id, index, at, outcome| Input::ToolSettled { call_id, index, outcome, at };
-        let value = |coded: Json| codec::decode(&coded, "reply").map_err(serde::de::Error::custom);
+        let value =
+            |coded: Json| codec::decode(&coded, "reply").map_err(|error| JsonError { message: error.to_string() });
         Ok(match self {
             WireInput::Start { turn_id, attempt_id, input, at } => {
                 Input::Start(TurnStart { turn_id, attempt_id, input, at })

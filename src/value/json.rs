@@ -3,6 +3,7 @@
 
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
+use std::collections::HashSet;
 use std::fmt;
 use std::rc::Rc;
 
@@ -37,8 +38,13 @@ pub struct JsonError {
 impl Json {
     /// Parses one complete JSON text.
     pub fn parse(text: &str) -> Result<Json, JsonError> {
+        Json::parse_within(text, MAX_DEPTH)
+    }
+
+    /// Parses one complete JSON text whose arrays and objects may nest this deep.
+    pub(super) fn parse_within(text: &str, depth: usize) -> Result<Json, JsonError> {
         let mut reader = serde_json::Deserializer::from_str(text);
-        let value = (Depth(0)).deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
+        let value = Depth(depth).deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
         value.map_err(|error| JsonError { message: error.to_string() })
     }
 
@@ -156,19 +162,19 @@ impl Serialize for Json {
 
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Depth(0).deserialize(deserializer)
+        Depth(MAX_DEPTH).deserialize(deserializer)
     }
 }
 
-/// Reads a value that stands this many arrays and objects deep.
+/// Reads a value in which so many arrays and objects may stand inside each other.
 struct Depth(usize);
 
 impl Depth {
     fn deeper<E: de::Error>(&self) -> Result<Depth, E> {
-        if self.0 >= MAX_DEPTH {
-            return Err(E::custom(format_args!("nested deeper than {MAX_DEPTH}")));
+        match self.0.checked_sub(1) {
+            Some(left) => Ok(Depth(left)),
+            None => Err(E::custom("nested too deep")),
         }
-        Ok(Depth(self.0 + 1))
     }
 }
 
@@ -218,16 +224,23 @@ impl<'de> Visitor<'de> for Depth {
     }
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json, A::Error> {
         let mut members: Vec<(String, Json)> = Vec::new();
-        let mut seen = std::collections::HashSet::new();
         while let Some(key) = map.next_key::<String>()? {
-            let value = map.next_value_seed(self.deeper()?)?;
-            if !seen.insert(key.clone()) {
-                return Err(de::Error::custom("duplicate key"));
-            }
-            members.push((key, value));
+            members.push((key, map.next_value_seed(self.deeper()?)?));
+        }
+        if has_duplicate_keys(&members) {
+            return Err(de::Error::custom("duplicate key"));
         }
         Ok(Json::Object(members))
     }
+}
+
+fn has_duplicate_keys(members: &[(String, Json)]) -> bool {
+    const FEW: usize = 16;
+    if members.len() <= FEW {
+        return members.iter().enumerate().any(|(at, (key, _))| members.iter().take(at).any(|(other, _)| other == key));
+    }
+    let mut seen = HashSet::with_capacity(members.len());
+    members.iter().any(|(key, _)| !seen.insert(key.as_str()))
 }
 
 /// A JSON value kept as its canonical text: what the engine carries for a host without looking inside.

@@ -3,6 +3,7 @@
 pub mod bounds;
 pub mod instant;
 pub mod json;
+pub mod read;
 pub mod text;
 
 pub use json::{CanonicalJson, Json, JsonError};

@@ -13,7 +13,8 @@ use crate::conversation::input::{Batch, CallId, Input, Request, Ticket};
 use crate::driver::Driver;
 use crate::record::model;
 use crate::record::usage::{ModelCall, UsageReport};
-use crate::value::Json;
+use crate::value::read::read;
+use crate::value::{Json, JsonError};
 use serde::Serialize;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -71,9 +72,9 @@ impl RoundtableHandle {
 
     /// Any other call, as the JSON of its request, which the shell has checked.
     pub fn call(&self, call: CallId, request: &str) {
-        match serde_json::from_str(request) {
+        match read(request) {
             Ok(request) => self.step(Input::Called { call, request }),
-            Err(error) => self.refuse(call, RoundtableError::new(Code::Internal, error.to_string())),
+            Err(error) => self.refuse(call, RoundtableError::new(Code::Internal, error.message)),
         }
     }
 
@@ -85,17 +86,17 @@ impl RoundtableHandle {
 
     /// A member or the selector wants to call a model.
     pub fn admit(&self, ticket: Ticket, attempt: &str, call: &str) {
-        match serde_json::from_str::<ModelCall>(call) {
+        match read::<ModelCall>(call) {
             Ok(call) => self.step(Input::AdmissionAsked { ticket, attempt: attempt.into(), call }),
-            Err(error) => self.refuse_ticket(ticket, &error),
+            Err(error) => self.refuse_ticket(ticket, error),
         }
     }
 
     /// A member or the selector reports a model call.
     pub fn report(&self, ticket: Ticket, attempt: &str, report: &str) {
-        match serde_json::from_str::<UsageReport>(report) {
+        match read::<UsageReport>(report) {
             Ok(report) => self.step(Input::UsageReported { ticket, attempt: attempt.into(), report }),
-            Err(error) => self.refuse_ticket(ticket, &error),
+            Err(error) => self.refuse_ticket(ticket, error),
         }
     }
 
@@ -155,8 +156,8 @@ impl RoundtableHandle {
     /// the JSON of an error.
     #[wasm_bindgen(js_name = eventsAfter)]
     pub fn events_after(&self, batches: &str, after: f64) -> Result<String, JsValue> {
-        let batches: Vec<Batch> = serde_json::from_str(batches)
-            .map_err(|error| JsValue::from(json(&RoundtableError::new(Code::InvalidRecord, error.to_string()))))?;
+        let batches: Vec<Batch> = read(batches)
+            .map_err(|error| JsValue::from(json(&RoundtableError::new(Code::InvalidRecord, error.message))))?;
         // The shell has checked that it is a safe integer from 0.
         let events = events_after(&batches, after as u64).map_err(|error| JsValue::from(json(&error)))?;
         Ok(json(&events))
@@ -191,8 +192,8 @@ impl RoundtableHandle {
         let _ = self.ports.reply(call, false, &json(&error));
     }
 
-    fn refuse_ticket(&self, ticket: Ticket, error: &serde_json::Error) {
-        let error = RoundtableError::new(Code::Internal, error.to_string());
+    fn refuse_ticket(&self, ticket: Ticket, error: JsonError) {
+        let error = RoundtableError::new(Code::Internal, error.message);
         let _ = self.ports.answer(ticket, Some(&json(&error)));
     }
 }

@@ -10,6 +10,7 @@ use crate::conversation::input::{CallId, Claim, Decision, Now, ReadBatches, Sess
 use crate::driver::host::{Host, Task};
 use crate::record::model::{Checkpoint, Id, Outcome, ParticipantResponse, StopReason};
 use crate::record::usage::{Money, UsageRecord};
+use crate::value::read::read;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::cell::Cell;
@@ -163,7 +164,7 @@ impl Host for JsHost {
 
     fn price(&self, record: &UsageRecord) -> Option<Money> {
         let amount = self.ports.price(&json(record)).ok().flatten()?;
-        serde_json::from_str(&amount).ok()
+        read(&amount).ok()
     }
 
     fn emit(&self, emission: Emission) -> Option<Task> {
@@ -233,7 +234,7 @@ fn outcome(answer: Answer) -> Result<Outcome, Thrown> {
 
 fn returned<T: DeserializeOwned>(answer: Answer) -> Result<T, Thrown> {
     match answer {
-        Answer::Text(text) => serde_json::from_str(&text).map_err(|error| misshapen(&error.to_string())),
+        Answer::Text(text) => read(&text).map_err(|error| misshapen(&error.message)),
         Answer::Failed(failure) => Err(thrown(&failure)),
         _ => Err(misshapen("an answer of another kind")),
     }
@@ -241,7 +242,7 @@ fn returned<T: DeserializeOwned>(answer: Answer) -> Result<T, Thrown> {
 
 fn stored<T: DeserializeOwned>(answer: Answer) -> Result<T, StoreFailure> {
     match answer {
-        Answer::Text(text) => serde_json::from_str(&text).map_err(|error| StoreFailure {
+        Answer::Text(text) => read(&text).map_err(|error| StoreFailure {
             code: None,
             message: format!("the store's answer has another shape: {error}").into(),
             value: None,
@@ -252,11 +253,11 @@ fn stored<T: DeserializeOwned>(answer: Answer) -> Result<T, StoreFailure> {
 }
 
 fn thrown(failure: &str) -> Thrown {
-    serde_json::from_str(failure).unwrap_or_else(|error| misshapen(&error.to_string()))
+    read(failure).unwrap_or_else(|error| misshapen(&error.message))
 }
 
 fn store_failure(failure: &str) -> StoreFailure {
-    serde_json::from_str(failure).unwrap_or_else(|_| StoreFailure {
+    read(failure).unwrap_or_else(|_| StoreFailure {
         code: None,
         message: "the store's answer was lost".into(),
         value: None,
