@@ -39,12 +39,19 @@ const parts = [
   { name: 'build', tags: [], lane: 'package', env: 'xtask', command: 'cargo xtask build' },
   ...nodeSuites(),
   ...testFiles('tests/packaging').map((file) => onPackage('consumers', file)),
-  ...testFiles('tests/browser').map((file) => onPackage('browser', file)),
+  {
+    name: 'install the demo',
+    tags: ['browser'],
+    lane: 'package',
+    after: ['build'],
+    command: 'npm install --prefix demo --offline --no-package-lock --no-audit --no-fund',
+  },
+  ...testFiles('tests/browser').map((file) => onPackage('browser', file, ['install the demo'])),
 ];
 
-function onPackage(tag, file) {
+function onPackage(tag, file, after = ['build']) {
   const name = `${tag}: ${file.replace(/^.*\/|\.test\.mjs$/g, '')}`;
-  return { name, tags: [tag], lane: 'package', after: ['build'], setup: 'test', command: nodeTest('node', file) };
+  return { name, tags: [tag], lane: 'package', after, setup: 'test', command: nodeTest('node', file) };
 }
 
 /** The API suite on the packed package: each Node version, through import and through require. */
@@ -92,6 +99,7 @@ function choose(names) {
   if (names.length === 0) return parts;
   const picked = new Set(parts.filter((part) => names.some((n) => part.name === n || part.tags.includes(n))));
   if (picked.size === 0) throw new Error(`no part has the name or tag ${names.join(', ')}; see --list`);
+  // A set that grows while it is walked: what was added is walked too.
   for (const part of picked) for (const name of part.after ?? []) picked.add(parts.find((p) => p.name === name));
   return parts.filter((part) => picked.has(part));
 }
