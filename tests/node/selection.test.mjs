@@ -327,6 +327,39 @@ describe('C11 what a selector sees', () => {
     assert.equal(roundtable.snapshot().turns.length, 2);
   });
 
+  test('C11 its lists are arrays of their own, as they were when it was asked', async () => {
+    const kept = [];
+    const select = ({ messages, turns }) => {
+      kept.push({ messages, turns });
+      return messages.length < 3 ? speak('a') : finish();
+    };
+    const roundtable = conversation([speaker('a', '1', '2', '3')], { selector: { select } });
+    await roundtable.run();
+    const published = roundtable.snapshot().messages;
+    for (const [index, { messages, turns }] of kept.entries()) {
+      const expected = published.slice(0, index);
+      assert.ok(Array.isArray(messages) && messages instanceof Array && messages.constructor === Array);
+      assert.equal(messages.length, index);
+      assert.equal(messages[index], undefined);
+      assert.equal(messages.at(-1), expected.at(-1));
+      assert.deepEqual([...messages], expected);
+      assert.deepEqual(
+        messages.map(({ content }) => content),
+        expected.map(({ content }) => content),
+      );
+      assert.equal(JSON.stringify(messages), JSON.stringify(expected));
+      assert.deepEqual(messages, expected);
+      assert.deepEqual(Object.keys(turns), Object.keys(expected));
+      messages.reverse();
+      messages.push('mine');
+      messages[9] = 'hers';
+      delete messages[0];
+      assert.equal(messages.length, 10);
+    }
+    assert.deepEqual(roundtable.snapshot().messages, published);
+    assert.deepEqual(transcript(roundtable), ['a: 1', 'a: 2', 'a: 3']);
+  });
+
   test('C11 it is given a signal and services', async () => {
     const select = (_context, { signal, services }) => {
       assert.ok(signal instanceof AbortSignal && !signal.aborted);

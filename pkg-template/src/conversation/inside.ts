@@ -57,6 +57,29 @@ export function callHost<T>(
   );
 }
 
+/**
+ * Calls host code several times, one call after the other: `work` makes each call through the function
+ * it is given, which gives what the call returned and throws what it threw.
+ */
+export function callHostInTurn(conversation: object, work: (call: <T>(hostCode: () => T) => T) => Promise<void>): void {
+  const frame: Frame = { conversation, outer: outerFrame(conversation), active: true };
+  const call = <T>(hostCode: () => T): T => {
+    const before = current;
+    current = frame;
+    try {
+      return hostCode();
+    } finally {
+      current = before;
+    }
+  };
+  const asynchronous = asynchronousContext();
+  const worked = asynchronous === null ? work(call) : asynchronous.run(frame, () => work(call));
+  const done = (): void => {
+    frame.active = false;
+  };
+  worked.then(done, done);
+}
+
 /** Calls host code that must answer at once. @throws what it throws */
 export function callHostNow<T>(conversation: object, call: () => T): T {
   const frame: Frame = { conversation, outer: outerFrame(conversation), active: true };
@@ -98,7 +121,8 @@ function outerFrame(conversation: object): Frame | undefined {
   return outer;
 }
 
-function isThenable(value: unknown): boolean {
+/** Whether something is to be awaited. @throws what its `then` throws when it is read */
+export function isThenable(value: unknown): boolean {
   return (
     value instanceof Promise ||
     (((typeof value === 'object' && value !== null) || typeof value === 'function') &&

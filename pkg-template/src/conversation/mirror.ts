@@ -8,6 +8,7 @@ import type {
   SharedMessage,
 } from '../types.js';
 import { deepFreeze } from '../values.js';
+import { listView } from './list-view.js';
 
 /**
  * What became durable with one batch. Events come whole, or as `kinds` that lack what they share;
@@ -74,7 +75,7 @@ export class Mirror {
     return found;
   }
 
-  /** What a selector sees; lists are copied when it looks at them. */
+  /** What a selector sees; a list is copied when it is read through. */
   selectionContext(messages: number, turns: number, remainingTurns: number): SelectionContext {
     const [allMessages, allTurns] = [this.#messages, this.#turns];
     let shownMessages: SharedMessage[] | undefined;
@@ -82,11 +83,11 @@ export class Mirror {
     return {
       participants: this.#identity.participants,
       get messages() {
-        shownMessages ??= allMessages.slice(0, messages);
+        shownMessages ??= listView(allMessages, messages);
         return shownMessages;
       },
       get turns() {
-        shownTurns ??= allTurns.slice(0, turns);
+        shownTurns ??= listView(allTurns, turns);
         return shownTurns;
       },
       remainingTurns,

@@ -2,7 +2,7 @@
 
 import type { RoundtableEvent } from '../types.js';
 import { EventStream } from './event-stream.js';
-import { callHost } from './inside.js';
+import { callHost, callHostInTurn, isThenable } from './inside.js';
 
 /** What the host gave. */
 export interface ObserverOptions {
@@ -80,28 +80,22 @@ export class Observers {
     for (const stream of this.#streams) stream.end();
   }
 
-  // A loop for observers that return at once, continued by those that do not.
   #next(): void {
     if (this.#telling) return;
     this.#telling = true;
-    for (;;) {
-      const next = this.#queue.shift();
-      if (next === undefined) break;
-      let returned = false;
-      let inLoop = true;
-      const done = (): void => {
-        returned = true;
-        next.done?.();
-        if (inLoop) return;
-        this.#telling = false;
-        this.#next();
-      };
-      const tell = (): unknown => this.#options.onEvent?.(next.event);
-      callHost(this.#conversation, tell, done, (error) => this.#fail(error, next.event, done));
-      inLoop = false;
-      if (!returned) return;
-    }
-    this.#telling = false;
+    callHostInTurn(this.#conversation, async (call) => {
+      for (let next = this.#queue.shift(); next !== undefined; next = this.#queue.shift()) {
+        const { event, done } = next;
+        try {
+          const told = call(() => this.#options.onEvent?.(event));
+          if (isThenable(told)) await told;
+        } catch (error) {
+          await new Promise<void>((resolve) => this.#fail(error, event, resolve));
+        }
+        done?.();
+      }
+      this.#telling = false;
+    });
   }
 
   #fail(error: unknown, event: RoundtableEvent, done: () => void): void {
