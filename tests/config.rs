@@ -133,6 +133,13 @@ fn c2_every_count_is_a_positive_safe_integer() {
 }
 
 #[test]
+fn c2_a_limit_of_another_name_is_refused() {
+    refuses(&["limits", "maxTokenPerRun"], Some(Json::Number(1.0)), "limits.maxTokenPerRun");
+    let patch = object(&[("maxTurns", Json::Number(1.0))]);
+    assert!(LimitsPatch::read(&patch).unwrap_err().message.contains("limits.maxTurns"));
+}
+
+#[test]
 fn c2_defaults() {
     let config = Config::read(&options()).unwrap();
     assert_eq!((config.max_concurrent_participants, config.lease_ms), (1, 30_000));

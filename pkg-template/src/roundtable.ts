@@ -105,7 +105,7 @@ class Conversation implements Omit<Roundtable, typeof Symbol.asyncDispose> {
 
   events(options?: Parameters<Roundtable['events']>[0]): AsyncIterableIterator<RoundtableEvent> {
     const { signal, after } = checked(() => readEventOptions(options));
-    const until = after === undefined ? 0 : this.#ports.engine.read((handle) => handle.revision());
+    const until = this.#ports.engine.read((handle) => handle.revision());
     const end = (): void => stream.end();
     const stream = this.#ports.observers.stream(() => {
       signal?.removeEventListener('abort', end);

@@ -239,7 +239,10 @@ export interface RoundtableOptions {
   onEvent?(event: RoundtableEvent): void | Promise<void>;
   /** Told what `onEvent` or `pricing` threw; what it throws itself is dropped. */
   onEventError?(error: unknown, event: RoundtableEvent): void | Promise<void>;
-  /** Fixes every generated id; for tests and reproductions. */
+  /**
+   * Fixes every generated id of the journal; for tests and reproductions. The ids of claims and store
+   * operations stay random: they tell this handle from every other.
+   */
   seed?: string;
   clock?: Clock;
 }

@@ -219,7 +219,14 @@ impl Machine {
                 self.calls.set_stage(Stage::Reading);
                 self.send_read(self.durable.revision);
             }
-            Err(failure) => self.store_call_failed("claim", failure),
+            Err(mut failure) => {
+                // After a claim whose answer was lost, the holder may well be this handle.
+                let unsure = self.calls.active.as_ref().is_some_and(|active| active.tries > 0);
+                if unsure && failure.code == Some(Code::Busy) {
+                    failure.code = Some(Code::Unavailable);
+                }
+                self.store_call_failed("claim", failure);
+            }
         }
     }
 
@@ -231,6 +238,10 @@ impl Machine {
 
     /// A third of the lease is over: renew, or, when it is no longer trusted, stop.
     pub(super) fn lease_due(&mut self) {
+        // The renewal has had until the end of the trust, by the timer if not by a clock that stands still.
+        if self.calls.renewing {
+            return self.distrust();
+        }
         let lease_ms = self.config.lease_ms;
         let Some(held) = &mut self.calls.claim else { return };
         held.sent = self.now.mono;
@@ -260,7 +271,13 @@ impl Machine {
 
     /// An owner that cannot be sure of its claim any more acts as if it were lost.
     pub(super) fn check_trust(&mut self) {
-        if let Some(held) = self.calls.claim.take_if(|held| self.now.mono >= held.trusted_until) {
+        if self.calls.claim.as_ref().is_some_and(|held| self.now.mono >= held.trusted_until) {
+            self.distrust();
+        }
+    }
+
+    fn distrust(&mut self) {
+        if let Some(held) = self.calls.claim.take() {
             self.calls.untrusted = Some(held.claim);
             self.lose_claim(RoundtableError::new(Code::StaleClaim, "the claim could not be renewed in time"));
         }

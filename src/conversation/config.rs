@@ -168,6 +168,8 @@ impl LimitsPatch {
     /// Checks the `limits` of `run()`.
     pub fn read(limits: &Json) -> Result<LimitsPatch, RoundtableError> {
         let fields = Fields::of(limits, "limits")?;
+        // A mistyped cap would be no cap.
+        fields.check_names(&LIMITS)?;
         Ok(LimitsPatch {
             max_turns_per_run: fields.optional_count("maxTurnsPerRun")?,
             timeout_ms: fields.optional_count("timeoutMs")?,
@@ -195,6 +197,16 @@ impl LimitsPatch {
         }
     }
 }
+
+const LIMITS: [&str; 7] = [
+    "maxTurnsPerRun",
+    "timeoutMs",
+    "settleTimeoutMs",
+    "maxModelCallsPerRun",
+    "maxModelCallsPerConversation",
+    "maxModelCallsPerParticipant",
+    "maxTokensPerRun",
+];
 
 fn limits(fields: &Fields<'_>) -> Result<Limits, RoundtableError> {
     let patch = LimitsPatch::read(fields.value())?;

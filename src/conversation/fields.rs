@@ -34,6 +34,15 @@ impl<'a> Fields<'a> {
         &self.path
     }
 
+    /// Refuses members of any other name.
+    pub fn check_names(&self, names: &[&str]) -> Result<(), RoundtableError> {
+        let Json::Object(members) = self.value else { return Ok(()) };
+        match members.iter().find(|(name, _)| !names.contains(&name.as_str())) {
+            Some((name, _)) => Err(invalid(format!("{}.{name} is none of {}", self.path, names.join(", ")))),
+            None => Ok(()),
+        }
+    }
+
     /// A member, where it is present.
     pub fn get(&self, key: &str) -> Option<&'a Json> {
         self.value.get(key)

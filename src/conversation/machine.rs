@@ -46,8 +46,16 @@ pub struct Machine {
     pub(super) held: VecDeque<(u64, Gate)>,
     pub(super) emitted: u64,
     pub(super) delivered: u64,
-    pub(super) timers: BTreeMap<Timer, f64>,
+    pub(super) timers: BTreeMap<Timer, Waiting>,
     effects: VecDeque<Effect>,
+}
+
+/// What a timer waits for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiting {
+    deadline: f64,
+    /// What is left when the armed part is over, in milliseconds.
+    rest: f64,
 }
 
 /// The longest delay a host's timer takes; longer waits are armed again.
@@ -150,8 +158,9 @@ impl Machine {
 
     /// Sets a timer for a moment of the monotonic clock.
     pub(super) fn arm(&mut self, timer: Timer, deadline: f64) {
-        self.timers.insert(timer, deadline);
-        let delay_ms = (deadline - self.now.mono).clamp(0.0, MAX_TIMER_MS);
+        let wait = (deadline - self.now.mono).max(0.0);
+        let delay_ms = wait.min(MAX_TIMER_MS);
+        self.timers.insert(timer, Waiting { deadline, rest: wait - delay_ms });
         self.effect(Effect::StartTimer { timer, delay_ms });
     }
 
@@ -162,9 +171,10 @@ impl Machine {
     }
 
     fn timer_fired(&mut self, timer: Timer) {
-        let Some(deadline) = self.timers.remove(&timer) else { return };
-        if self.now.mono < deadline {
-            return self.arm(timer, deadline);
+        let Some(Waiting { deadline, rest }) = self.timers.remove(&timer) else { return };
+        // The armed part is over whatever the clock says: one that stands still must not stop the run.
+        if rest > 0.0 && self.now.mono < deadline {
+            return self.arm(timer, self.now.mono + rest);
         }
         match timer {
             Timer::Lease => self.lease_due(),

@@ -45,6 +45,10 @@ pub(super) fn settled(state: &mut State, entry: &TurnSettled) -> Result<(), Refu
         Outcome::Wait { requests } => check_wait(state, participant, requests)?,
         Outcome::Failed { .. } => return refuse("a failure does not settle"),
     }
+    if let Outcome::Wait { requests } = &entry.outcome {
+        // From here on: a sibling may settle a wait of its own before this one is parked.
+        requests.iter().try_for_each(|request| state.use_id(&request.id))?;
+    }
     let turn = find_in(state, &entry.turn_id, &[Phase::Running])?;
     turn.phase = Phase::Settled;
     turn.settled_at = Some(entry.at.clone());
@@ -103,9 +107,8 @@ pub(super) fn prepared(state: &mut State, entry: &TurnPrepared, revision: u64) -
     };
     turn.phase = Phase::Parked;
     turn.asks = requests.iter().map(|r| Ask::of(r, turn, &group_id, &member_id, revision)).collect();
-    let ids: Vec<Id> = requests.iter().map(|r| r.id.clone()).collect();
     turn.outcome = None;
-    ids.iter().try_for_each(|id| state.use_id(id))
+    Ok(())
 }
 
 /// Why a checkpoint could not be restored by what the factory declares, if so.

@@ -36,6 +36,8 @@ pub struct Instant {
     pub append_failures: VecDeque<(StoreFailure, bool)>,
     pub cost: Option<Money>,
     pub checkpoint_version: &'static str,
+    /// Checkpoints are left for [`Instant::gives_checkpoint`].
+    pub hold_checkpoints: bool,
     /// How many appends are acknowledged with another revision than theirs.
     pub wrong_receipts: u32,
     next_call: CallId,
@@ -92,6 +94,7 @@ impl Instant {
             append_failures: VecDeque::new(),
             cost: None,
             checkpoint_version: "v",
+            hold_checkpoints: false,
             wrong_receipts: 0,
             next_call: 0,
         }
@@ -145,6 +148,17 @@ impl Instant {
 
     pub fn revision(&self) -> u64 {
         self.machine.durable().revision
+    }
+
+    pub fn gives_checkpoint(&mut self, attempt: &Id) {
+        let given = self.checkpoint(attempt.clone());
+        self.input(given);
+    }
+
+    fn checkpoint(&self, attempt: Id) -> Input {
+        let data = agent_roundtable::value::CanonicalJson::of(&Json::Null);
+        let result = Ok(Checkpoint { version: self.checkpoint_version.into(), data, append: None });
+        Input::CheckpointReturned { attempt, result }
     }
 
     pub fn returns(&mut self, attempt: &Id, result: Result<Outcome, Thrown>) {
@@ -239,11 +253,8 @@ impl Instant {
             Effect::RunTurn { turn, .. } | Effect::ResumeTurn { turn, .. } => {
                 Some(Input::TurnReturned { attempt: turn.attempt_id.clone(), result: (self.turn)(&turn) })
             }
-            Effect::TakeCheckpoint { attempt, .. } => {
-                let data = agent_roundtable::value::CanonicalJson::of(&Json::Null);
-                let result = Ok(Checkpoint { version: self.checkpoint_version.into(), data, append: None });
-                Some(Input::CheckpointReturned { attempt, result })
-            }
+            Effect::TakeCheckpoint { .. } if self.hold_checkpoints => None,
+            Effect::TakeCheckpoint { attempt, .. } => Some(self.checkpoint(attempt)),
             Effect::ReleaseSession { session } => Some(Input::SessionReleased { session, result: Ok(()) }),
             Effect::Price { ticket, .. } => Some(Input::Priced { ticket, cost: self.cost.clone() }),
             Effect::Emit(emission) => {

@@ -15,6 +15,7 @@ export class Timekeeper {
   readonly #fire: (timer: number) => void;
   readonly #handles: unknown[] = Array.from({ length: TIMERS });
   #last = 0;
+  #latest = 0;
 
   /** @param fire called when a timer runs out */
   constructor(clock: Clock | undefined, fire: (timer: number) => void) {
@@ -36,7 +37,9 @@ export class Timekeeper {
 
   /** Milliseconds on a clock that never goes back. */
   mono(): number {
-    return this.#clock === undefined ? performance.now() : this.now();
+    if (this.#clock === undefined) return performance.now();
+    this.#latest = Math.max(this.#latest, this.now());
+    return this.#latest;
   }
 
   start(timer: number, delayMs: number): void {

@@ -74,8 +74,7 @@ export class Ports implements EnginePorts {
       ),
     );
     this.mirror = new Mirror(conversationId, purpose, this.#participants);
-    const clock = options.clock === undefined ? {} : { clock: options.clock };
-    const store = options.store ?? new MemoryConversationStore(clock);
+    const store = options.store ?? new MemoryConversationStore({ clock: { now: () => this.#time.now() } });
     this.#store = new StorePort(
       this,
       conversationId,

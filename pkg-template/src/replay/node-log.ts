@@ -27,12 +27,16 @@ export async function createReplayProviderFromNodeLogFile(
 }
 
 async function readLog(file: string): Promise<Uint8Array> {
-  const handle = await fs.promises.open(file).catch((cause: NodeJS.ErrnoException) => {
+  // Without waiting for a writer, where the path is that of a pipe.
+  const { O_NONBLOCK, O_RDONLY } = fs.constants;
+  const handle = await fs.promises.open(file, O_RDONLY | (O_NONBLOCK ?? 0)).catch((cause: NodeJS.ErrnoException) => {
     if (cause.code !== 'ENOENT') throw cause;
     throw new ReplayError('LOG_NOT_FOUND', `there is no session log at ${file}`, {}, { cause });
   });
   try {
-    if ((await handle.stat()).size > MAX_LOG_BYTES) throw logTooLong();
+    const stat = await handle.stat();
+    if (!stat.isFile()) throw new ReplayError('LOG_NOT_FOUND', `there is no regular file at ${file}`, {});
+    if (stat.size > MAX_LOG_BYTES) throw logTooLong();
     return await handle.readFile();
   } finally {
     await handle.close();
