@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { externalParticipant, RoundtableError } from 'agent-roundtable';
+import { createRoundtable, externalParticipant, RoundtableError } from 'agent-roundtable';
 import { virtualClock } from 'agent-roundtable/testing';
 import {
   agent,
@@ -289,4 +289,16 @@ test('memory stays flat over many conversations', async () => {
   const before = await cycle(300);
   const after = await cycle(2000);
   assert.ok(after - before < 2_000_000, `${after - before} bytes more after 2,000 conversations`);
+});
+
+test('C37 events of a disposed conversation are refused, from now as from a revision', async () => {
+  const roundtable = createRoundtable({
+    conversationId: 'c',
+    participants: [agent('a')],
+    limits: { maxTurnsPerRun: 1 },
+  });
+  await roundtable.dispose();
+  for (const options of [undefined, { afterRevision: 0 }]) {
+    assert.throws(() => roundtable.events(options), { code: 'disposed' });
+  }
 });

@@ -238,3 +238,12 @@ test('R64 the provider passes the codes of the file source on', async (t) => {
   const root = folder(t, { 'log.jsonl': toText([toolResult(reference('../x.json', '1')), response(said('x'))]) });
   await assert.rejects(createReplayProviderFromNodeLogFile(join(root, 'log.jsonl')), { code: 'OUTSIDE_ROOT' });
 });
+
+test('R28 a log path that is a pipe or a folder is refused at once', async (t) => {
+  const parent = folder(t);
+  const pipe = join(parent, 'log.jsonl');
+  execFileSync('mkfifo', [pipe]);
+  for (const path of [pipe, parent]) {
+    await assert.rejects(createReplayProviderFromNodeLogFile(path), { code: 'LOG_NOT_FOUND' });
+  }
+});

@@ -190,7 +190,7 @@ describe('C45 failures of the store', () => {
     }
   });
 
-  test('C46 a claim whose acknowledgement was lost is busy until it expires', async () => {
+  test('C46 after a claim whose acknowledgement was lost it is unknown who holds it, until it expires', async () => {
     const clock = virtualClock();
     const memory = new MemoryConversationStore({ clock });
     const store = faultyStore(memory, ({ method, index }) =>
@@ -205,7 +205,7 @@ describe('C45 failures of the store', () => {
     const run = roundtable.run();
     run.catch(() => {});
     await clock.advance(1000);
-    await rejects(run, 'busy');
+    await rejects(run, 'unavailable');
     await clock.advance(5000);
     assert.equal((await roundtable.run()).status, 'completed');
     assert.deepEqual(transcript(roundtable), ['a: x']);
