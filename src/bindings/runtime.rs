@@ -8,6 +8,7 @@ use crate::runtime::render::{IncrementMessage, render_shared_increment};
 use crate::runtime::wire::{self, OpenError};
 use crate::value::JsonError;
 use crate::value::read::read;
+use crate::value::write::write;
 use std::cell::RefCell;
 use wasm_bindgen::prelude::{JsValue, wasm_bindgen};
 
@@ -84,5 +85,5 @@ pub fn call_report(outcome: &str, call: &str, metadata: &str) -> Result<String, 
         "cache-hit" => metering::cache_hit(&call, &metadata),
         other => metering::without_reply(&call, other == "cancelled"),
     };
-    serde_json::to_string(&report).map_err(|error| JsValue::from(error.to_string()))
+    write(&report).map_err(failed)
 }

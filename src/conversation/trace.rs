@@ -7,6 +7,8 @@ use super::input::{Input, Now};
 use super::machine::Machine;
 use crate::record::model::Id;
 use crate::value::Json;
+use crate::value::read::read;
+use crate::value::write::write;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -22,7 +24,7 @@ pub fn replay_trace(text: &str) -> Result<String, RoundtableError> {
     let mut machine = machine_of(header)?;
     let mut digest = EffectDigest::default();
     for (number, line) in lines {
-        let Step { now, input } = serde_json::from_str(line).map_err(|error| refused(number, &error.to_string()))?;
+        let Step { now, input } = read(line).map_err(|error| refused(number, &error.message))?;
         machine.handle_input(now, input);
         while let Some(effect) = machine.poll_effect() {
             digest.add(&effect)?;
@@ -38,7 +40,7 @@ pub struct EffectDigest(Sha256);
 impl EffectDigest {
     /// Adds one effect.
     pub fn add(&mut self, effect: &super::Effect) -> Result<(), RoundtableError> {
-        let text = serde_json::to_string(effect)
+        let text = write(effect)
             .map_err(|error| RoundtableError::new(Code::Internal, format!("an effect has no JSON text: {error}")))?;
         self.0.update(text.as_bytes());
         self.0.update(b"\n");

@@ -3,13 +3,14 @@
 
 use super::entry::Entry;
 use crate::value::read::read;
+use crate::value::write::write;
 
 /// The longest line, in UTF-16 units.
 pub const MAX_ENTRY_LEN: usize = 8 * 1024 * 1024;
 
 /// The text of an entry, without a line end.
 pub fn encode(entry: &Entry) -> Result<String, String> {
-    serde_json::to_string(entry).map_err(|error| error.to_string())
+    write(entry).map_err(|error| error.message)
 }
 
 /// The entry of a line, or the reason why it is none.

@@ -7,14 +7,14 @@ use super::model::{
 };
 use super::usage::UsageRecord;
 use crate::value::CanonicalJson;
+use crate::value::hash::FixedState;
 use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::rc::Rc;
 
-/// A map by id. Its hasher has no random key: the same inputs must take the same steps.
-pub type IdMap<V> = HashMap<Id, V, BuildHasherDefault<DefaultHasher>>;
+/// A map by id.
+pub type IdMap<V> = HashMap<Id, V, FixedState>;
 /// A set of ids.
-pub type IdSet = HashSet<Id, BuildHasherDefault<DefaultHasher>>;
+pub type IdSet = HashSet<Id, FixedState>;
 
 /// The fold of a journal. Built by [`State::create`] and [`State::apply`] alone.
 #[derive(Clone, Debug, PartialEq)]

@@ -9,6 +9,7 @@ use super::message::ChatMessage;
 use super::outcome::TurnOutcome;
 use super::tool::ToolFault;
 use crate::value::read::{read, read_tagged};
+use crate::value::write::write;
 use crate::value::{Json, JsonError};
 use serde::{Deserialize, Serialize};
 
@@ -261,5 +262,5 @@ fn one(message: &ChatMessage) -> Json {
 
 /// None of these shapes can fail to serialise.
 fn to_json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).unwrap_or_default()
+    write(value).unwrap_or_default()
 }

@@ -1,6 +1,7 @@
 //! JSON as the engine understands it: every number a double, objects in input order, text canonical
 //! by RFC 8785. Parsing is strict: bounded depth, no duplicate keys, no lone surrogates.
 
+use super::hash::FixedState;
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use std::collections::HashSet;
@@ -126,8 +127,9 @@ fn write_canonical(value: &Json, out: &mut String) {
 pub fn write_string(text: &str, out: &mut String) {
     out.push('"');
     let mut rest = text;
-    while let Some(at) = rest.find(|c: char| c < ' ' || c == '"' || c == '\\') {
-        let (plain, tail) = rest.split_at(at);
+    loop {
+        // What stops the scan is an ASCII character, so this never cuts a longer one in two.
+        let (plain, tail) = rest.split_at(plain_len(rest.as_bytes()));
         out.push_str(plain);
         let mut chars = tail.chars();
         match chars.next() {
@@ -139,12 +141,28 @@ pub fn write_string(text: &str, out: &mut String) {
             Some('\u{c}') => out.push_str("\\f"),
             Some('\r') => out.push_str("\\r"),
             Some(other) => out.push_str(&format!("\\u{:04x}", other as u32)),
-            None => {}
+            None => break,
         }
         rest = chars.as_str();
     }
-    out.push_str(rest);
     out.push('"');
+}
+
+/// How many bytes stand before the first that must be escaped: a control character, `"` or `\`.
+fn plain_len(bytes: &[u8]) -> usize {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGH: u64 = ONES << 7;
+    // Eight bytes at a time: the high bit of a byte is set where that byte is below the limit.
+    let below = |eight: u64, limit: u64| eight.wrapping_sub(ONES * limit) & !eight & HIGH;
+    let has_special = |chunk: &[u8; 8]| {
+        let eight = u64::from_ne_bytes(*chunk);
+        let is = |byte: u8| below(eight ^ (ONES * u64::from(byte)), 1);
+        below(eight, u64::from(b' ')) | is(b'"') | is(b'\\') != 0
+    };
+    let (chunks, _) = bytes.as_chunks::<8>();
+    let start = 8 * chunks.iter().take_while(|chunk| !has_special(chunk)).count();
+    let rest = bytes.get(start..).unwrap_or_default();
+    start + rest.iter().take_while(|byte| **byte >= b' ' && **byte != b'"' && **byte != b'\\').count()
 }
 
 impl Serialize for Json {
@@ -239,7 +257,7 @@ fn has_duplicate_keys(members: &[(String, Json)]) -> bool {
     if members.len() <= FEW {
         return members.iter().enumerate().any(|(at, (key, _))| members.iter().take(at).any(|(other, _)| other == key));
     }
-    let mut seen = HashSet::with_capacity(members.len());
+    let mut seen = HashSet::with_capacity_and_hasher(members.len(), FixedState::default());
     members.iter().any(|(key, _)| !seen.insert(key.as_str()))
 }
 
@@ -269,10 +287,24 @@ impl CanonicalJson {
     }
 }
 
+/// The name under which canonical JSON is serialised, for [`super::write`] to know it.
+pub(super) const CANONICAL: &str = "CanonicalJson";
+
 impl Serialize for CanonicalJson {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let raw: &serde_json::value::RawValue = serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
-        raw.serialize(serializer)
+        serializer.serialize_newtype_struct(CANONICAL, &Verbatim(&self.0))
+    }
+}
+
+/// Canonical text as itself where the serialiser takes it, else as the value it is the text of.
+struct Verbatim<'a>(&'a str);
+
+impl Serialize for Verbatim<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if !serializer.is_human_readable() {
+            return serializer.serialize_str(self.0);
+        }
+        Json::parse(self.0).map_err(serde::ser::Error::custom)?.serialize(serializer)
     }
 }
 

@@ -1,9 +1,11 @@
 //! Values every module shares: strict JSON and its canonical text, text measures, instants.
 
 pub mod bounds;
+pub mod hash;
 pub mod instant;
 pub mod json;
 pub mod read;
 pub mod text;
+pub mod write;
 
 pub use json::{CanonicalJson, Json, JsonError};

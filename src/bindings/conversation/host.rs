@@ -11,6 +11,7 @@ use crate::driver::host::{Host, Task};
 use crate::record::model::{Checkpoint, Id, Outcome, ParticipantResponse, StopReason};
 use crate::record::usage::{Money, UsageRecord};
 use crate::value::read::read;
+use crate::value::write::write;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::cell::Cell;
@@ -222,7 +223,7 @@ fn index(position: usize) -> u32 {
 
 /// None of the engine's own shapes can fail to serialise.
 pub(super) fn json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).unwrap_or_default()
+    write(value).unwrap_or_default()
 }
 
 fn outcome(answer: Answer) -> Result<Outcome, Thrown> {
