@@ -468,6 +468,8 @@ impl Machine {
         for (phase, attempt_id) in turns {
             let Some(attempt_id) = attempt_id else { continue };
             let Some(attempt) = self.attempts.get_mut(&attempt_id) else { continue };
+            // Signals and refusals were those of the run before.
+            (attempt.signalled, attempt.refused) = (None, None);
             match (phase, attempt.failure.clone()) {
                 (Phase::Running | Phase::Settled, Some(failure)) => self.save_failure(&attempt_id, failure),
                 (Phase::Running, None) if attempt.result.is_some() => self.settle(&attempt_id),
