@@ -46,6 +46,8 @@ const parts = [
     after: ['build'],
     command: 'npm install --prefix demo --offline --no-package-lock --no-audit --no-fund',
   },
+  // The simulator records the traces while `rust tests` runs.
+  ...testFiles('tests/traces').map((file) => onPackage('traces', file, ['build', 'rust tests'])),
   ...testFiles('tests/browser').map((file) => onPackage('browser', file, ['install the demo'])),
 ];
 

@@ -7,6 +7,7 @@ pub mod conversation;
 mod panic;
 mod replay;
 mod runtime;
+mod trace;
 
 use wasm_bindgen::prelude::wasm_bindgen;
 

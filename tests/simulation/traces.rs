@@ -33,8 +33,8 @@ pub fn header(config: &serde_json::Value, owner_id: &str) -> String {
 }
 
 /// Replays the traces of the first schedules natively against what really happened, and leaves them in
-/// `target/tmp/traces` for the other hosts: `<seed>.jsonl`, and `hashes.json` with each hash and the
-/// hash over all of them.
+/// `target/tmp/traces` for the other hosts: one file a seed, named so that they sort as recorded, and
+/// `hashes.json` with each hash and the hash over all of them.
 pub fn record_and_replay() {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("traces");
     let _ = fs::remove_dir_all(&folder);
@@ -53,8 +53,8 @@ pub fn record_and_replay() {
         let hash = replay_trace(&text).unwrap();
         assert_eq!(hash, digest, "seed {seed}: the replayed effects are not those that were performed");
         all.update(hash.as_bytes());
-        fs::write(folder.join(format!("{seed}.jsonl")), &text).unwrap();
-        hashes.insert(format!("{seed}.jsonl"), hash.into());
+        fs::write(folder.join(format!("{seed:04}.jsonl")), &text).unwrap();
+        hashes.insert(format!("{seed:04}.jsonl"), hash.into());
         texts.push(text);
     }
     for (what, least) in WANTED {

@@ -14,4 +14,5 @@ export {
   type ScriptedToolCall,
   scriptedProvider,
 } from './scripted-provider.js';
+export { replayTrace } from './trace.js';
 export { type VirtualClock, virtualClock } from './virtual-clock.js';
