@@ -4,8 +4,9 @@
 use super::effect::{Effect, TurnView};
 use super::error::Thrown;
 use super::fields::{MAX_CONTENT, MAX_ID, MAX_TEXT};
-use super::input::{SessionId, SessionTraits, Timer};
+use super::input::Timer;
 use super::machine::Machine;
+use super::sessions::SessionStage;
 use super::writer::Gate;
 use crate::record::entry::{
     Entry, LateResult, TurnFailed, TurnPrepared, TurnSettled, TurnStarted, TurnStopped, TurnUnsettled,
@@ -52,25 +53,6 @@ pub(super) enum AttemptPhase {
     Unsettled,
     /// Back.
     Over,
-}
-
-/// A participant's session.
-#[derive(Debug)]
-pub(super) struct Session {
-    pub(super) id: SessionId,
-    stage: SessionStage,
-    traits: SessionTraits,
-    /// How many prepared results its private state holds.
-    pub(super) prepared: u64,
-    /// It holds an abandoned attempt: a fresh one is opened from the last checkpoint.
-    abandoned: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum SessionStage {
-    Opening,
-    Live,
-    Releasing,
 }
 
 impl Attempt {
@@ -132,42 +114,6 @@ impl Machine {
             }
             None => self.open_session(participant, prepared),
         }
-    }
-
-    fn open_session(&mut self, participant: usize, prepared: u64) {
-        self.next_session += 1;
-        let session = self.next_session;
-        let traits = SessionTraits { can_resume: false, can_checkpoint: false };
-        let opening = Session { id: session, stage: SessionStage::Opening, traits, prepared, abandoned: false };
-        self.sessions.insert(participant, opening);
-        let checkpoint = self.head.members.get(participant).and_then(|m| m.checkpoint.clone());
-        self.effect(Effect::OpenSession { session, participant, checkpoint });
-    }
-
-    pub(super) fn session_opened(&mut self, id: SessionId, result: Result<SessionTraits, Thrown>) {
-        let found = self.sessions.iter_mut().find(|(_, s)| s.id == id && s.stage == SessionStage::Opening);
-        let Some((participant, session)) = found else { return };
-        let participant = *participant;
-        match result {
-            Ok(traits) => {
-                session.stage = SessionStage::Live;
-                session.traits = traits;
-                if let Some(attempt) = self.waiting_attempt(participant) {
-                    self.open_or_run(&attempt);
-                }
-            }
-            Err(thrown) => {
-                self.sessions.remove(&participant);
-                if let Some(attempt) = self.waiting_attempt(participant) {
-                    self.rejected(&attempt, &thrown);
-                }
-            }
-        }
-    }
-
-    fn waiting_attempt(&self, participant: usize) -> Option<Id> {
-        let waits = |a: &Attempt| a.participant == participant && a.phase == AttemptPhase::Opening;
-        self.attempts.iter().find(|(_, a)| waits(a)).map(|(id, _)| id.clone())
     }
 
     fn run_turn(&mut self, attempt_id: &Id) {
@@ -338,7 +284,7 @@ impl Machine {
     }
 
     /// The attempt threw, or its session did not open.
-    fn rejected(&mut self, attempt_id: &Id, thrown: &Thrown) {
+    pub(super) fn rejected(&mut self, attempt_id: &Id, thrown: &Thrown) {
         let Some(attempt) = self.attempts.get(attempt_id) else { return };
         if attempt.refused.is_some() && thrown.is_refused_admission {
             return self.stopped_because(attempt_id, StopReason::ModelCalls);
@@ -483,16 +429,6 @@ impl Machine {
         }
     }
 
-    /// A prepared result is durable: the session of its attempt, if it is ours, holds it.
-    pub(super) fn sync_session(&mut self, turn_id: &Id) {
-        let Some(turn) = self.durable.turn(turn_id) else { return };
-        let ours = turn.attempt.as_ref().is_some_and(|id| self.attempts.contains_key(id));
-        let member = self.durable.members.get(turn.participant);
-        if let (true, Some(member), Some(session)) = (ours, member, self.sessions.get_mut(&turn.participant)) {
-            session.prepared = member.prepared;
-        }
-    }
-
     /// Forgets attempts whose end is durable.
     pub(super) fn forget_settled_attempts(&mut self) {
         let durable = &self.durable;
@@ -504,35 +440,6 @@ impl Machine {
             };
             attempt.phase != AttemptPhase::Over || durable.turn(&attempt.turn_id).is_some_and(open)
         });
-    }
-
-    /// Gives every idle session back to its factory.
-    pub(super) fn release_all_sessions(&mut self) {
-        let live: Vec<SessionId> = self
-            .sessions
-            .values_mut()
-            .filter(|s| s.stage == SessionStage::Live)
-            .map(|session| {
-                session.stage = SessionStage::Releasing;
-                session.id
-            })
-            .collect();
-        for session in live {
-            self.effect(Effect::ReleaseSession { session });
-        }
-    }
-
-    pub(super) fn session_released(&mut self, id: SessionId, result: Result<(), Thrown>) {
-        let found = self.sessions.iter().find(|(_, s)| s.id == id && s.stage == SessionStage::Releasing);
-        let Some((participant, _)) = found else { return };
-        let participant = *participant;
-        self.sessions.remove(&participant);
-        if let Err(thrown) = result {
-            self.calls.release_failures.push(thrown);
-        }
-        if let Some(attempt) = self.waiting_attempt(participant) {
-            self.open_or_run(&attempt);
-        }
     }
 }
 

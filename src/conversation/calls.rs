@@ -1,17 +1,17 @@
 //! The life of a host call: create the record where there is none, claim it, read what others wrote,
 //! work, give the claim back, reply. One call at a time; late usage reports wait their turn.
 
+use super::claim::Held;
 use super::effect::{Effect, Reply, ServiceRefusal};
 use super::error::{Code, RoundtableError, StoreFailure, Thrown};
-use super::input::{CallId, Claim, ReadBatches, Request, Ticket, Timer};
+use super::input::{CallId, Claim, Request, Ticket, Timer};
 use super::ledger::LateWork;
 use super::machine::Machine;
 use super::run::RunControl;
 use super::writer::{Gate, RETRY_PAUSES_MS};
-use crate::record::codec::{decode, encode};
+use crate::record::codec::encode;
 use crate::record::entry::{Created, Entry};
 use crate::record::model::StopReason;
-use crate::record::state::State;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -20,22 +20,22 @@ use std::rc::Rc;
 pub(super) struct Calls {
     pub(super) active: Option<Active>,
     /// A host call that came while late work was being saved.
-    next: Option<(CallId, Request)>,
+    pub(super) next: Option<(CallId, Request)>,
     /// Reports and results that came after their run.
     pub(super) late: VecDeque<LateWork>,
-    late_answers: Vec<(Ticket, Result<(), ServiceRefusal>)>,
+    pub(super) late_answers: Vec<(Ticket, Result<(), ServiceRefusal>)>,
     pub(super) claim: Option<Held>,
     /// A claim that is no longer trusted, though the store may still keep it for this handle.
-    untrusted: Option<Claim>,
-    claim_sent: f64,
+    pub(super) untrusted: Option<Claim>,
+    pub(super) claim_sent: f64,
     /// A renewal is on its way; no call settles before it is back.
-    renewing: bool,
+    pub(super) renewing: bool,
     /// A read is on its way; likewise, or its answer would be taken for that of the next call.
-    reading: bool,
+    pub(super) reading: bool,
     /// The journal did not fold; nothing more can be done on this handle.
-    broken: Option<RoundtableError>,
-    creation: Option<Creation>,
-    disposal: Option<Disposal>,
+    pub(super) broken: Option<RoundtableError>,
+    pub(super) creation: Option<Creation>,
+    pub(super) disposal: Option<Disposal>,
     pub(super) release_failures: Vec<Thrown>,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Active {
     pub(super) call: Option<CallId>,
     pub(super) request: Option<Request>,
     pub(super) stage: Stage,
-    tries: usize,
+    pub(super) tries: usize,
 }
 
 /// How far a call has come.
@@ -65,23 +65,15 @@ pub(super) enum Stage {
     Releasing(Result<Reply, RoundtableError>),
 }
 
-/// A claim, and until when its owner may trust it by its own clock.
 #[derive(Debug)]
-pub(super) struct Held {
-    pub(super) claim: Claim,
-    trusted_until: f64,
-    sent: f64,
-}
-
-#[derive(Debug)]
-struct Creation {
-    created: Rc<Created>,
-    lines: Rc<[String]>,
-    uncertain: bool,
+pub(super) struct Creation {
+    pub(super) created: Rc<Created>,
+    pub(super) lines: Rc<[String]>,
+    pub(super) uncertain: bool,
 }
 
 #[derive(Debug, Default)]
-struct Disposal {
+pub(super) struct Disposal {
     replies: Vec<CallId>,
 }
 
@@ -96,7 +88,7 @@ impl Calls {
         self.disposal.is_some()
     }
 
-    fn set_stage(&mut self, stage: Stage) {
+    pub(super) fn set_stage(&mut self, stage: Stage) {
         if let Some(active) = &mut self.active {
             active.stage = stage;
             active.tries = 0;
@@ -158,204 +150,7 @@ impl Machine {
         self.create();
     }
 
-    fn create(&mut self) {
-        let Some(creation) = &self.calls.creation else { return };
-        let mut summary = self.summary();
-        summary.created_at = creation.created.at.clone();
-        self.effect(Effect::Create { entries: creation.lines.clone(), summary });
-    }
-
-    pub(super) fn record_created(&mut self, result: Result<(), StoreFailure>) {
-        if !matches!(self.calls.active, Some(Active { stage: Stage::Creating, .. })) {
-            return;
-        }
-        let uncertain = self.calls.creation.as_ref().is_some_and(|c| c.uncertain);
-        match result {
-            Ok(()) => self.begin_record(),
-            Err(StoreFailure { code: Some(Code::Conflict), .. }) if uncertain => {
-                self.calls.set_stage(Stage::Confirming);
-                self.send_read(0);
-            }
-            Err(failure) => {
-                if let Some(creation) = self.calls.creation.as_mut().filter(|_| failure.code.is_none()) {
-                    creation.uncertain = true;
-                }
-                self.store_call_failed("create", failure);
-            }
-        }
-    }
-
-    fn begin_record(&mut self) {
-        let Some(creation) = self.calls.creation.take() else { return };
-        match State::create(creation.created) {
-            Ok(state) => {
-                self.head = state.clone();
-                self.durable = state;
-                self.claim();
-            }
-            Err(reason) => self.fail_call(RoundtableError::new(Code::Internal, reason)),
-        }
-    }
-
-    fn claim(&mut self) {
-        self.calls.set_stage(Stage::Claiming);
-        self.send_claim();
-    }
-
-    fn send_claim(&mut self) {
-        let (owner_id, lease_ms) = (self.owner.clone(), self.config.lease_ms);
-        // Trust counts from the moment of asking.
-        self.calls.claim_sent = self.now.mono;
-        self.effect(Effect::Claim { owner_id, lease_ms });
-    }
-
-    pub(super) fn claimed(&mut self, result: Result<Claim, StoreFailure>) {
-        if !matches!(self.calls.active, Some(Active { stage: Stage::Claiming, .. })) {
-            return;
-        }
-        match result {
-            Ok(claim) => {
-                self.hold(claim, self.calls.claim_sent);
-                self.calls.set_stage(Stage::Reading);
-                self.send_read(self.durable.revision);
-            }
-            Err(mut failure) => {
-                // After a claim whose answer was lost, the holder may well be this handle.
-                let unsure = self.calls.active.as_ref().is_some_and(|active| active.tries > 0);
-                if unsure && failure.code == Some(Code::Busy) {
-                    failure.code = Some(Code::Unavailable);
-                }
-                self.store_call_failed("claim", failure);
-            }
-        }
-    }
-
-    fn hold(&mut self, claim: Claim, sent: f64) {
-        let lease = self.config.lease_ms as f64;
-        self.calls.claim = Some(Held { claim, trusted_until: sent + lease * 2.0 / 3.0, sent });
-        self.arm(Timer::Lease, sent + lease / 3.0);
-    }
-
-    /// A third of the lease is over: renew, or, when it is no longer trusted, stop.
-    pub(super) fn lease_due(&mut self) {
-        // The renewal has had until the end of the trust, by the timer if not by a clock that stands still.
-        if self.calls.renewing {
-            return self.distrust();
-        }
-        let lease_ms = self.config.lease_ms;
-        let Some(held) = &mut self.calls.claim else { return };
-        held.sent = self.now.mono;
-        let (claim, again) = (held.claim.clone(), held.trusted_until);
-        self.calls.renewing = true;
-        self.effect(Effect::Renew { claim, lease_ms });
-        self.arm(Timer::Lease, again);
-    }
-
-    pub(super) fn renewed(&mut self, fence: u64, result: Result<Claim, StoreFailure>) {
-        self.calls.renewing = false;
-        let Some(held) = self.calls.claim.as_ref().filter(|held| held.claim.fence == fence) else { return };
-        let sent = held.sent;
-        match result {
-            Ok(claim) => self.hold(claim, sent),
-            // Unknown: the claim is trusted as long as it was, and asked for again before that ends.
-            Err(StoreFailure { code: None, .. }) => {
-                let pause = self.config.lease_ms as f64 / 12.0;
-                self.arm(Timer::Lease, self.now.mono + pause);
-            }
-            Err(failure) => {
-                let error = failure.to_error("renew");
-                self.lose_claim(error);
-            }
-        }
-    }
-
-    /// An owner that cannot be sure of its claim any more acts as if it were lost.
-    pub(super) fn check_trust(&mut self) {
-        if self.calls.claim.as_ref().is_some_and(|held| self.now.mono >= held.trusted_until) {
-            self.distrust();
-        }
-    }
-
-    fn distrust(&mut self) {
-        if let Some(held) = self.calls.claim.take() {
-            self.calls.untrusted = Some(held.claim);
-            self.lose_claim(RoundtableError::new(Code::StaleClaim, "the claim could not be renewed in time"));
-        }
-    }
-
-    /// Stops at once: the signals fire, and nothing more is written.
-    pub(super) fn lose_claim(&mut self, error: RoundtableError) {
-        self.calls.claim = None;
-        self.disarm(Timer::Lease);
-        if matches!(self.calls.active, Some(Active { stage: Stage::Releasing(_), .. })) {
-            return;
-        }
-        self.signal_all(StopReason::Interrupted);
-        self.fail_call(RoundtableError { code: Code::StaleClaim, ..error });
-    }
-
-    fn send_read(&mut self, after: u64) {
-        self.calls.reading = true;
-        self.effect(Effect::Read { after });
-    }
-
-    pub(super) fn batches_read(&mut self, result: Result<Option<ReadBatches>, StoreFailure>) {
-        self.calls.reading = false;
-        match (self.calls.active.as_ref().map(|active| &active.stage), result) {
-            (Some(Stage::Reading), Ok(Some(read))) => self.catch_up(read),
-            (Some(Stage::Confirming), Ok(Some(read))) => {
-                let ours = self.calls.creation.as_ref().map(|c| c.lines.to_vec());
-                let first = read.batches.into_iter().next().map(|batch| batch.entries);
-                if ours.is_some() && ours == first {
-                    return self.begin_record();
-                }
-                self.calls.creation = None;
-                self.fail_call(RoundtableError::new(Code::Conflict, "the conversation exists already"));
-            }
-            (Some(Stage::Reading | Stage::Confirming), Ok(None)) => {
-                self.fail_call(RoundtableError::new(Code::NotFound, "the store has no such conversation"));
-            }
-            (Some(Stage::Reading | Stage::Confirming), Err(failure)) => self.store_call_failed("read", failure),
-            _ => {}
-        }
-    }
-
-    fn catch_up(&mut self, read: ReadBatches) {
-        let before = self.durable.revision;
-        for batch in &read.batches {
-            let due = self.durable.revision + 1;
-            if batch.revision != due {
-                let message = format!("the store gave batch {} where {due} was due", batch.revision);
-                return self.fail_call(RoundtableError::new(Code::InvalidRecord, message));
-            }
-            let first = self.durable.entries;
-            let entries = batch.entries.iter().map(|line| decode(line)).collect::<Result<Vec<_>, _>>();
-            let folded = entries.map(|entries| self.fold_durable(&entries, batch.revision));
-            if !matches!(folded, Ok(true)) {
-                let reason = folded.err().unwrap_or_else(|| "it cannot follow the ones before it".to_owned());
-                let message = format!("entry {first} or one soon after it does not fold: {reason}");
-                let error = RoundtableError::new(Code::InvalidRecord, message);
-                self.calls.broken = Some(error.clone());
-                return self.fail_call(error);
-            }
-        }
-        if self.durable.revision < read.revision && self.durable.revision > before {
-            return self.send_read(self.durable.revision);
-        }
-        if self.durable.revision != read.revision {
-            let message =
-                format!("the store is at revision {}, this handle at {}", read.revision, self.durable.revision);
-            return self.fail_call(RoundtableError::new(Code::InvalidRecord, message));
-        }
-        if self.head_is_stale || self.durable.revision != before {
-            self.head = self.durable.clone();
-            self.head_is_stale = false;
-        }
-        self.calls.set_stage(Stage::Working);
-        self.begin_work();
-    }
-
-    fn begin_work(&mut self) {
+    pub(super) fn begin_work(&mut self) {
         self.save_missed_evidence();
         let Some(active) = &self.calls.active else { return };
         let (call, request) = (active.call, active.request.clone());
@@ -373,7 +168,7 @@ impl Machine {
     }
 
     /// A store call other than an append failed: repeated where its outcome is unknown.
-    fn store_call_failed(&mut self, name: &str, failure: StoreFailure) {
+    pub(super) fn store_call_failed(&mut self, name: &str, failure: StoreFailure) {
         let error = failure.to_error(name);
         let Some(active) = &mut self.calls.active else { return };
         match RETRY_PAUSES_MS.get(active.tries).filter(|_| failure.code.is_none()) {

@@ -1,6 +1,6 @@
 //! The machine itself: what it holds, and which part of it takes which input.
 
-use super::attempts::{Attempt, Session};
+use super::attempts::Attempt;
 use super::calls::Calls;
 use super::config::Config;
 use super::effect::Effect;
@@ -9,6 +9,7 @@ use super::input::{Input, Now, SessionId, Ticket, Timer};
 use super::ledger::PendingReport;
 use super::run::RunControl;
 use super::selection::Asking;
+use super::sessions::Session;
 use super::writer::{Gate, Writer};
 use crate::record::ids::IdSource;
 use crate::record::model::Id;

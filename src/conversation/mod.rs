@@ -6,6 +6,7 @@
 
 mod attempts;
 mod calls;
+mod claim;
 pub mod config;
 pub mod effect;
 pub mod emission;
@@ -16,8 +17,10 @@ mod fields;
 pub mod input;
 mod ledger;
 mod machine;
+mod opening;
 mod run;
 mod selection;
+mod sessions;
 pub mod trace;
 mod writer;
 
