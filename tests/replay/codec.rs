@@ -386,6 +386,17 @@ fn repeated_keys_keep_the_last_value_and_repeated_entries_stay() {
 }
 
 #[test]
+fn escapes_in_keys_and_values_are_read() {
+    let line = entry("server_tool", json!({"tool": "t", "@": {"@@": 1}})).to_string();
+    let log = load(&line.replace("@@", "\\u006bey\\n").replace("\"@\"", "\"o\\u0064d\"")).unwrap();
+    assert_eq!(entries(&log)[0]["odd"], json!({"key\n": 1}));
+    let hidden =
+        reference("a.json", b"1").to_string().replace("kind", "\\u006bind").replace("external-", "ext\\u0065rnal-");
+    let log = entry("server_tool", json!({"tool": "t", "x": "@"})).to_string().replace("\"@\"", &hidden);
+    assert!(matches!(load(&log), Err(LoadError::Payload(_))));
+}
+
+#[test]
 fn text_comes_back_exactly() {
     let odd = "2027-01-05T08:00:01Z \u{0} \u{2028} \u{1f600} \\u0041 1e5 </script>";
     let mut said = message();
