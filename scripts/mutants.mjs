@@ -49,7 +49,7 @@ function withTool() {
   const setUp = spawnSync('bash', ['scripts/setup.sh', 'mutants', '--env'], options);
   if (setUp.status !== 0) process.exit(1);
   const path = /^PATH=(.*)$/m.exec(setUp.stdout)[1];
-  return { cwd: root, encoding: 'utf8', maxBuffer: 1 << 28, env: { ...process.env, PATH: path } };
+  return { cwd: root, encoding: 'utf8', maxBuffer: 1 << 28, env: { ...process.env, PATH: path, SIM_SEEDS: '400' } };
 }
 
 function mutants(args, stdout) {

@@ -4,7 +4,9 @@ use crate::world::World;
 use agent_roundtable::conversation::effect::{Reply, ServiceRefusal};
 use agent_roundtable::conversation::error::{Code, RoundtableError};
 use agent_roundtable::conversation::input::{CallId, Input, Now, Request, Ticket, Timer};
-use agent_roundtable::record::model::{Id, InputResponse, LimitReason, Response, RunOutcome, StopReason};
+use agent_roundtable::record::model::{
+    self, Id, InputResponse, LimitReason, RequestKind, Response, RunOutcome, StopReason,
+};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -14,6 +16,12 @@ pub struct Calls {
     open: BTreeMap<CallId, Open>,
     tickets: BTreeMap<Ticket, Id>,
     receipts: BTreeMap<Id, Reply>,
+    /// Another handle has created the record.
+    is_late: bool,
+    /// This handle knows that the record exists.
+    is_stored: bool,
+    /// In this step a run was cancelled or the handle disposed.
+    cancelled: bool,
     /// Set for good.
     disposed: bool,
     aborted: bool,
@@ -27,17 +35,22 @@ struct Open {
     since: u64,
     /// The final outcome that was known when it was made.
     last_word: Option<RunOutcome>,
+    /// The state had a reason to refuse it when it was made.
+    conflicted: bool,
     /// Its first entry was sent to the store.
     begun: bool,
 }
 
 impl Calls {
-    pub fn new(world: Rc<World>) -> Self {
+    pub fn new(world: Rc<World>, is_late: bool) -> Self {
         Calls {
             world,
             open: BTreeMap::new(),
             tickets: BTreeMap::new(),
             receipts: BTreeMap::new(),
+            is_late,
+            is_stored: false,
+            cancelled: false,
             disposed: false,
             aborted: false,
             timed_out: false,
@@ -58,14 +71,20 @@ impl Calls {
                     self.overlap.set(now);
                 }
                 match request {
-                    Request::Dispose { .. } => self.disposed = true,
+                    Request::Dispose { .. } => (self.disposed, self.cancelled) = (true, true),
                     Request::Run { .. } if !self.is_running() => (self.aborted, self.timed_out) = (false, false),
                     _ => {}
                 }
+                let conflicted = self.conflicts(request);
                 let last_word = self.world.shadow.borrow().last_word.clone();
-                self.open.insert(*call, Open { request: request.clone(), since: now, last_word, begun: false });
+                self.open
+                    .insert(*call, Open { request: request.clone(), since: now, last_word, conflicted, begun: false });
             }
-            Input::Aborted { .. } => self.aborted = true,
+            Input::RecordCreated(Ok(())) | Input::BatchesRead(Ok(Some(_))) => self.is_stored = true,
+            Input::Aborted { call } => {
+                self.aborted = true;
+                self.cancelled |= self.open.contains_key(call);
+            }
             Input::TimerFired { timer: Timer::RunTimeout } => self.timed_out = true,
             Input::AdmissionAsked { ticket, attempt, .. } | Input::UsageReported { ticket, attempt, .. } => {
                 self.tickets.insert(*ticket, attempt.clone());
@@ -108,8 +127,12 @@ impl Calls {
                 self.demand(shown || untouched, || format!("C26: {requests:?} of {expected:?}"));
                 self.ran(&open, *revision, outcome, told);
             }
-            (Request::SubmitInput { input_id, content, .. }, Ok(reply @ Reply::Submitted { revision, message_id })) => {
+            (
+                Request::SubmitInput { input_id, content, expected_revision, reply_to, .. },
+                Ok(reply @ Reply::Submitted { revision, message_id }),
+            ) => {
                 self.accepted(input_id, *revision, reply);
+                self.had_seen_enough(*expected_revision, *revision, reply_to.as_ref());
                 let shadow = self.world.shadow.borrow();
                 let given = shadow.given.get(input_id);
                 let said = Response::Input(InputResponse::Said { content: content.clone() });
@@ -127,7 +150,8 @@ impl Calls {
                 let kept = given.is_some_and(|g| g.request.as_ref() == Some(request_id) && g.response == *response);
                 self.demand(kept, || format!("C27: the answer {response_id} is lost or changed"));
             }
-            (Request::Withdraw { request_id, .. }, Ok(Reply::Withdrawn { revision })) => {
+            (Request::Withdraw { request_id, expected_revision, .. }, Ok(Reply::Withdrawn { revision })) => {
+                self.had_seen_enough(*expected_revision, *revision, Some(request_id));
                 let shadow = self.world.shadow.borrow();
                 let closed = shadow.requests.get(request_id).is_some_and(|ask| ask.changed == *revision);
                 self.demand(closed, || format!("C30b: the withdrawal of {request_id} is not in the journal"));
@@ -187,13 +211,16 @@ impl Calls {
     fn refused(&self, open: &Open, error: &RoundtableError, given_up: bool) {
         self.world.coverage.borrow_mut().code(error.code);
         let excuses = &self.world.excuses;
-        let is_run = matches!(open.request, Request::Run { .. });
         let excused = match error.code {
             Code::Disposed => self.disposed,
             Code::Busy => {
                 self.overlap.get() >= open.since || self.excused(&excuses.rival_held, open) || self.world.is_held()
             }
-            Code::Conflict => !is_run || excuses.corrupted.get().is_some() || self.excused(&excuses.store_failed, open),
+            Code::Conflict => {
+                let uncertain = excuses.corrupted.get().is_some() || self.excused(&excuses.store_failed, open);
+                let conflicted = open.conflicted || self.conflicts(&open.request);
+                self.is_late || uncertain || conflicted || self.excused(&excuses.rival_wrote, open)
+            }
             Code::StaleClaim => {
                 self.excused(&excuses.claim_lost, open)
                     || self.excused(&excuses.store_failed, open)
@@ -209,9 +236,49 @@ impl Calls {
         self.demand(excused, || format!("{:?} since {} is refused: {error:?}", open.request, open.since));
     }
 
+    pub fn take_cancelled(&mut self) -> bool {
+        std::mem::take(&mut self.cancelled)
+    }
+
     pub fn describe(&self) -> String {
         let calls: Vec<&Request> = self.open.values().map(|open| &open.request).collect();
         format!("open calls: {calls:?}, open tickets: {:?}", self.tickets)
+    }
+
+    /// C21 to C24, C27, C28: whether the state has a reason to refuse a call.
+    fn conflicts(&self, request: &Request) -> bool {
+        let shadow = self.world.shadow.borrow();
+        let (id, expected, request_id) = match request {
+            Request::SubmitInput { participant_id, .. } if !self.is_external(participant_id) => return true,
+            Request::SubmitInput { input_id, expected_revision, reply_to, .. } => {
+                (Some(input_id), *expected_revision, reply_to.as_ref())
+            }
+            Request::Resume { response_id, expected_revision, request_id, .. } => {
+                (Some(response_id), *expected_revision, Some(request_id))
+            }
+            Request::Withdraw { expected_revision, request_id, .. } => (None, *expected_revision, Some(request_id)),
+            Request::Run { .. } | Request::Dispose { .. } => return false,
+        };
+        let is_early = !self.is_stored && (expected != 0 || request_id.is_some());
+        let is_used = id.is_some_and(|id| shadow.given.contains_key(id));
+        let is_shut = match request_id {
+            Some(id) => shadow.requests.get(id).is_none_or(|ask| ask.answer.is_some() || !fits(request, &ask.request)),
+            None => shadow.group.is_some(),
+        };
+        let oldest = shadow.oldest_seen(shadow.revision, request_id);
+        is_early || is_used || shadow.last_word.is_some() || is_shut || expected < oldest || expected > shadow.revision
+    }
+
+    /// C22: what the caller had seen was neither too old nor yet to come.
+    fn had_seen_enough(&self, expected: u64, accepted: u64, request_id: Option<&Id>) {
+        let oldest = self.world.shadow.borrow().oldest_seen(accepted - 1, request_id);
+        self.demand((oldest..accepted).contains(&expected), || {
+            format!("C22: revision {expected} is accepted at {accepted}, where {oldest} is the oldest")
+        });
+    }
+
+    fn is_external(&self, participant: &Id) -> bool {
+        self.world.plan.roles.iter().any(|role| role.is_external && role.id == *participant)
     }
 
     fn is_running(&self) -> bool {
@@ -224,5 +291,16 @@ impl Calls {
 
     fn demand(&self, holds: bool, what: impl FnOnce() -> String) {
         self.world.demand(holds, what);
+    }
+}
+
+/// Whether an answer is of its request's kind and by the one who was asked.
+fn fits(call: &Request, asked: &model::Request) -> bool {
+    match call {
+        Request::SubmitInput { participant_id, .. } => {
+            asked.kind == RequestKind::Input && asked.participant_id == *participant_id
+        }
+        Request::Resume { response, .. } => response.kind() == asked.kind,
+        _ => true,
     }
 }

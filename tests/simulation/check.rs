@@ -50,9 +50,9 @@ struct SessionUse {
 }
 
 impl Check {
-    pub fn new(world: Rc<World>) -> Self {
+    pub fn new(world: Rc<World>, is_late: bool) -> Self {
         Check {
-            calls: Calls::new(world.clone()),
+            calls: Calls::new(world.clone(), is_late),
             world,
             append_in_flight: false,
             claim: None,
@@ -252,8 +252,10 @@ impl Check {
         self.demand(saved.as_ref() == checkpoint, || {
             format!("C33: session {session} opens from {checkpoint:?} instead of {saved:?}")
         });
-        let other = self.sessions.values().any(|known| known.participant == participant && !known.released);
-        self.demand(!other, || format!("participant {participant} has two sessions"));
+        let keeps = !self.world.plan.roles[participant].has_checkpoint;
+        let other = |known: &SessionUse| known.participant == participant && (!known.released || keeps);
+        let other = self.sessions.values().any(other);
+        self.demand(!other, || format!("C33: participant {participant} has a session already"));
         let opening = SessionUse { participant, used_by: None, opened: false, released: false };
         let fresh = self.sessions.insert(session, opening).is_none();
         self.demand(fresh, || format!("session number {session} is used twice"));
@@ -309,8 +311,16 @@ impl Check {
         }
     }
 
+    /// C32: a cancelled run, and a disposed handle, have fired every signal by the end of the step.
+    pub fn step_ended(&mut self) {
+        self.resting();
+        let cancelled = self.calls.take_cancelled();
+        let deaf = self.work.iter().find(|(_, work)| cancelled && !work.signalled && !work.closed);
+        self.demand(deaf.is_none(), || format!("C32: {:?} is cancelled and not signalled", deaf.map(|(id, _)| id)));
+    }
+
     /// Nothing outlives the last open call but sessions that wait for the next one.
-    pub fn resting(&self) {
+    fn resting(&self) {
         if self.calls.are_open() || self.saving_evidence {
             return;
         }

@@ -77,11 +77,12 @@ impl std::ops::Deref for SimHost {
 }
 
 impl SimHost {
-    pub fn new(world: &Rc<World>, owner_id: &str) -> SimHost {
+    /// `is_late`: another handle has created the record.
+    pub fn new(world: &Rc<World>, owner_id: &str, is_late: bool) -> SimHost {
         SimHost(Rc::new(Inner {
             world: world.clone(),
             owner_id: owner_id.into(),
-            check: RefCell::new(Check::new(world.clone())),
+            check: RefCell::new(Check::new(world.clone(), is_late)),
             mirror: RefCell::default(),
             trace: RefCell::default(),
             digest: RefCell::default(),
@@ -299,7 +300,7 @@ impl Host for SimHost {
         let host = self.clone();
         self.world.executor.spawn(async move {
             let sleep = host.world.executor.sleep(wait_ms);
-            if let First::Left(()) = race(sleep, stopped.wait()).await {
+            if let First::Right(()) = race(stopped.wait(), sleep).await {
                 host.timers.borrow_mut().remove(&timer);
                 host.input(Input::TimerFired { timer });
             }

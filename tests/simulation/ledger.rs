@@ -96,6 +96,10 @@ impl Ledger {
         self.calls.get(call).is_some_and(|call| call.run == self.run)
     }
 
+    pub fn has_calls_left(&self, limits: &Limits, calls: u64) -> bool {
+        limits.max_model_calls_per_run.is_none_or(|max| self.calls_in_run + calls <= max)
+    }
+
     pub fn has_tokens_left(&self, limits: Option<&Limits>) -> bool {
         limits.and_then(|limits| limits.max_tokens_per_run).is_none_or(|max| self.tokens_in_run() < max)
     }

@@ -46,7 +46,7 @@ pub fn run(seed: u64, watch: Watch) -> Verdict {
     let rng = Rc::new(Rng::new(seed));
     let plan = Plan::draw(seed, &rng);
     let options = plan.config(seed);
-    let world = World::new(plan, rng, watch);
+    let world = World::new(plan, options.clone(), rng, watch);
     world.coverage.borrow_mut().note(&format!("{:?}", world.plan.mix));
     world.log(|| format!("OPTIONS {options}"));
     if world.plan.mix == Mix::Hostile {
@@ -54,7 +54,7 @@ pub fn run(seed: u64, watch: Watch) -> Verdict {
     }
     refuse_broken_options(&world, &options);
     let owner_id = format!("host-{seed}");
-    let host = SimHost::new(&world, &owner_id);
+    let host = SimHost::new(&world, &owner_id, false);
     let mut steps = 0;
     match Config::read(&parsed(&options)).and_then(|config| Machine::new(config, owner_id.as_str().into())) {
         Ok(machine) => steps = play(&world, &host, machine),
@@ -86,7 +86,7 @@ fn play(world: &Rc<World>, host: &SimHost, machine: Machine) -> u64 {
     let (mut steps, mut compared) = (0, 0);
     while world.failure().is_none() && world.executor.step() != Step::Idle {
         steps += 1;
-        host.check.borrow().resting();
+        host.check.borrow_mut().step_ended();
         compared = compare_fold(world, &driver, compared);
         world.demand(steps < MAX_STEPS, || "the schedule does not come to an end".to_owned());
     }
@@ -129,7 +129,7 @@ fn refuse_broken_options(world: &World, options: &Value) {
     world.coverage.borrow_mut().code(Code::InvalidConfig);
 }
 
-fn parsed(options: &Value) -> Json {
+pub fn parsed(options: &Value) -> Json {
     Json::parse(&options.to_string()).unwrap()
 }
 

@@ -4,12 +4,13 @@ use crate::answers;
 use crate::executor::{First, Promise, race};
 use crate::faults::Fault;
 use crate::host::{CallResult, SimHost};
-use crate::rival;
 use crate::world::World;
-use agent_roundtable::conversation::LimitsPatch;
+use crate::{rival, schedule};
 use agent_roundtable::conversation::effect::Reply;
 use agent_roundtable::conversation::error::Code;
 use agent_roundtable::conversation::input::{CallId, Input, Request};
+use agent_roundtable::conversation::{Config, LimitsPatch, Machine};
+use agent_roundtable::driver::Driver;
 use agent_roundtable::record::model::{Limits, RunOutcome};
 use std::rc::Rc;
 
@@ -18,6 +19,9 @@ pub async fn play(host: &SimHost) {
     let world = &host.world;
     for _ in 0..world.plan.runs {
         disturb(host);
+        if world.rng.chance(80) {
+            come_late(host).await;
+        }
         if world.rng.chance(300) {
             answers::speak_up(host).await;
         }
@@ -150,6 +154,27 @@ fn watch(host: &SimHost, call: CallId, settled: &Rc<Promise<CallResult>>) {
             host.input(Input::Aborted { call });
         }
     });
+}
+
+/// C46: another handle that means to create the same conversation is told that it exists.
+async fn come_late(host: &SimHost) {
+    let world = &host.world;
+    if world.store.borrow().revision() == 0 || world.store.borrow().is_deleted {
+        return;
+    }
+    let owner_id = format!("late-{}", world.number());
+    let mut options = world.options.clone();
+    options["seed"] = "another".into();
+    let config = Config::read(&schedule::parsed(&options)).unwrap();
+    let late = SimHost::new(world, &owner_id, true);
+    let driver = Driver::new(Machine::new(config, owner_id.as_str().into()).unwrap(), late.clone());
+    late.bind(&driver);
+    let (_, settled) = late.call(Request::Run { limits: None });
+    let result = settled.wait().await;
+    let refused =
+        result.as_ref().is_err_and(|error| matches!(error.code, Code::Conflict | Code::Unavailable | Code::NotFound));
+    world.demand(refused, || format!("C46: a second creation gives {result:?}"));
+    world.coverage.borrow_mut().note("created again");
 }
 
 fn disturb(host: &SimHost) {

@@ -6,8 +6,8 @@ use agent_roundtable::record::entry::{
     Answered, Created, Door, Entry, GroupCommitted, GroupStarted, InputAccepted, TurnPrepared, TurnStarted, Withdrawn,
 };
 use agent_roundtable::record::model::{
-    Checkpoint, CompletedOutcome, Id, InputResponse, Limits, Message, Outcome, ParticipantResponse, Request,
-    RequestKind, Response, RunOutcome, Selection, Selector,
+    Checkpoint, CompletedOutcome, Id, InputResponse, Limits, Message, ModelCalls, Outcome, ParticipantResponse,
+    Request, RequestKind, Response, RunOutcome, Selection, Selector,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -39,6 +39,8 @@ pub struct Shadow {
     pub prepared: BTreeSet<Id>,
     pub messages_changed: u64,
     pub group_changed: u64,
+    /// After each batch: the last change of the messages, and the base of the open group (C22).
+    pub history: Vec<(u64, u64)>,
     /// Text that was private once, with the revision that made it public.
     pub public_since: BTreeMap<String, u64>,
     states: BTreeMap<Id, Checkpoint>,
@@ -85,6 +87,7 @@ pub enum Stage {
 
 pub struct Ask {
     pub request: Request,
+    pub opened: u64,
     pub changed: u64,
     pub answer: Option<(Id, Response)>,
     pub message_id: Option<Id>,
@@ -254,6 +257,25 @@ impl Shadow {
         self.run.as_ref().is_some_and(|run| run.turns < max)
     }
 
+    /// C34: enough turns are left, and enough model calls for the members that make any.
+    fn fits(&self, names: &[Id]) -> bool {
+        let (Some(created), Some(limits), Some(run)) = (&self.created, &self.limits, &self.run) else { return false };
+        let is_metered = |id: &Id| {
+            let agent = created.participants.iter().find(|p| p.id == *id).and_then(|p| p.agent.as_ref());
+            agent.is_some_and(|agent| agent.model_calls == Some(ModelCalls::Metered))
+        };
+        let metered = names.iter().filter(|id| is_metered(id)).count() as u64;
+        run.turns + names.len() as u64 <= limits.max_turns_per_run && self.ledger.has_calls_left(limits, metered)
+    }
+
+    /// The oldest revision that a call accepted after `revision` may have seen (C22).
+    pub fn oldest_seen(&self, revision: u64, request: Option<&Id>) -> u64 {
+        let before = (revision as usize).checked_sub(1).and_then(|index| self.history.get(index));
+        let (messages, group) = before.copied().unwrap_or_default();
+        let asked = request.and_then(|id| self.requests.get(id)).map_or(0, |ask| ask.opened);
+        messages.max(group).max(asked)
+    }
+
     fn created(&mut self, created: &Rc<Created>) -> Verdict {
         self.limits = Some(created.limits);
         self.created = Some(created.clone());
@@ -273,6 +295,7 @@ impl Shadow {
         };
         rule(names.len() == started.turn_ids.len(), "a turn for each selected participant")?;
         let external = names.iter().all(|name| self.is_external(name));
+        rule(external || self.fits(&names), "C34: a group that does not fit in the rest of the run is not started")?;
         rule(external == started.request_id.is_some(), "C8: a request exactly where a person is asked")?;
         let mut turns = Vec::new();
         for (id, participant) in started.turn_ids.iter().zip(names) {
@@ -383,7 +406,13 @@ impl Shadow {
 
     fn ask(&mut self, request: Request) {
         self.publish_marks(&serde_json::to_string(&request).unwrap());
-        let ask = Ask { request: request.clone(), changed: self.revision, answer: None, message_id: None };
+        let ask = Ask {
+            request: request.clone(),
+            opened: self.revision,
+            changed: self.revision,
+            answer: None,
+            message_id: None,
+        };
         self.requests.insert(request.id, ask);
     }
 
@@ -482,7 +511,8 @@ impl Shadow {
     }
 
     /// What must hold between batches.
-    pub fn batch_ended(&self) -> Verdict {
+    pub fn batch_ended(&mut self) -> Verdict {
+        self.history.push((self.messages_changed, self.group.as_ref().map_or(0, |group| group.base)));
         let answered = self.group.as_ref().is_some_and(|g| g.asks.is_some() && g.turns[0].stage == Stage::Prepared);
         rule(!answered, "C30a: the answer to a selection's request is public at once")
     }

@@ -14,6 +14,7 @@ use agent_roundtable::record::State;
 use agent_roundtable::record::codec;
 use agent_roundtable::record::entry::Entry;
 use agent_roundtable::record::model::RunOutcome;
+use serde_json::Value;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -29,6 +30,8 @@ pub fn take_log() -> Vec<String> {
 
 pub struct World {
     pub plan: Plan,
+    /// The plan as options.
+    pub options: Value,
     pub rng: Rc<Rng>,
     pub executor: Rc<Executor>,
     pub faults: Faults,
@@ -59,13 +62,14 @@ pub struct Excuses {
 }
 
 impl World {
-    pub fn new(plan: Plan, rng: Rc<Rng>, watch: Watch) -> Rc<World> {
+    pub fn new(plan: Plan, options: Value, rng: Rc<Rng>, watch: Watch) -> Rc<World> {
         let executor = Executor::new(rng.clone());
         let coverage = Rc::new(RefCell::new(Coverage::default()));
         let faults = Faults::new(plan.mix, rng.clone(), coverage.clone());
         Rc::new(World {
             store: RefCell::new(Store::new(plan.conversation_id.clone())),
             plan,
+            options,
             rng,
             executor,
             faults,
@@ -146,7 +150,7 @@ impl World {
                 }
                 self.follow_fold(entry, batch.revision);
             }
-            if let Err(rule) = self.shadow.borrow().batch_ended() {
+            if let Err(rule) = self.shadow.borrow_mut().batch_ended() {
                 return self.fail(rule);
             }
             let expected = expected_events(&entries, &self.shadow.borrow(), known_ended);
