@@ -5,9 +5,9 @@ use super::fields::{Fields, MAX_ID, MAX_TEXT};
 use crate::record::entry::Created;
 use crate::record::fold::{CONTEXT_POLICY, MAX_SAFE_INTEGER};
 use crate::record::model::{AgentTraits, Id, Limits, ModelCalls, Participant, Recovery, RuntimeReference, Selector};
+use crate::record::state::IdSet;
 use crate::value::Json;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// The most participants of a conversation.
@@ -227,7 +227,7 @@ fn limits(fields: &Fields<'_>) -> Result<Limits, RoundtableError> {
 
 fn participants(fields: &Fields<'_>) -> Result<Rc<[Participant]>, RoundtableError> {
     let list = fields.list("participants", 1, MAX_PARTICIPANTS)?;
-    let mut ids = BTreeSet::new();
+    let mut ids = IdSet::default();
     let mut participants = Vec::with_capacity(list.len());
     for item in &list {
         let participant = participant(item)?;

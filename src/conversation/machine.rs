@@ -15,7 +15,9 @@ use crate::record::ids::IdSource;
 use crate::record::model::Id;
 use crate::record::state::State;
 use crate::value::instant::format_iso;
-use std::collections::{BTreeMap, VecDeque};
+use crate::value::sorted_map::SortedMap;
+use std::cell::OnceCell;
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// The scheduler of one conversation on one handle.
@@ -28,6 +30,8 @@ pub struct Machine {
     pub(super) owner: Id,
     pub(super) ids: IdSource,
     pub(super) now: Now,
+    /// The text of `now`, once it was asked for.
+    at: OnceCell<Rc<str>>,
     /// What the store has acknowledged.
     pub(super) durable: State,
     /// `durable` and everything on its way to the store.
@@ -38,16 +42,16 @@ pub struct Machine {
     pub(super) calls: Calls,
     pub(super) run: Option<RunControl>,
     pub(super) asking: Option<Asking>,
-    pub(super) attempts: BTreeMap<Id, Attempt>,
+    pub(super) attempts: SortedMap<Id, Attempt>,
     /// Live sessions by participant.
-    pub(super) sessions: BTreeMap<usize, Session>,
+    pub(super) sessions: SortedMap<usize, Session>,
     pub(super) next_session: SessionId,
-    pub(super) reports: BTreeMap<Ticket, PendingReport>,
+    pub(super) reports: SortedMap<Ticket, PendingReport>,
     /// Durable steps that wait until the observers know of them.
     pub(super) held: VecDeque<(u64, Gate)>,
     pub(super) emitted: u64,
     pub(super) delivered: u64,
-    pub(super) timers: BTreeMap<Timer, Waiting>,
+    pub(super) timers: SortedMap<Timer, Waiting>,
     effects: VecDeque<Effect>,
 }
 
@@ -74,6 +78,7 @@ impl Machine {
             config,
             owner,
             now: Now::default(),
+            at: OnceCell::new(),
             head: durable.clone(),
             durable,
             head_is_stale: false,
@@ -81,14 +86,14 @@ impl Machine {
             calls: Calls::default(),
             run: None,
             asking: None,
-            attempts: BTreeMap::new(),
-            sessions: BTreeMap::new(),
+            attempts: SortedMap::default(),
+            sessions: SortedMap::default(),
             next_session: 0,
-            reports: BTreeMap::new(),
+            reports: SortedMap::default(),
             held: VecDeque::new(),
             emitted: 0,
             delivered: 0,
-            timers: BTreeMap::new(),
+            timers: SortedMap::default(),
             effects: VecDeque::new(),
         })
     }
@@ -107,6 +112,9 @@ impl Machine {
 
     /// Takes one input. Drain [`Machine::poll_effect`] before the next.
     pub fn handle_input(&mut self, now: Now, input: Input) {
+        if now.wall != self.now.wall {
+            self.at = OnceCell::new();
+        }
         self.now = now;
         self.check_trust();
         match input {
@@ -148,7 +156,7 @@ impl Machine {
 
     /// The time of this input, for the record.
     pub(super) fn at(&self) -> Rc<str> {
-        format_iso(self.now.wall).unwrap_or_default().into()
+        self.at.get_or_init(|| format_iso(self.now.wall).unwrap_or_default().into()).clone()
     }
 
     /// A new id; the counter moves on when an entry brings it.

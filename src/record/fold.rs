@@ -4,7 +4,6 @@ use super::entry::{Created, Entry, GroupStarted, RunEnded, RunStarted, Selected,
 use super::model::{Checkpoint, Id, Limits, RunOutcome, Selection, Selector};
 use super::state::{Group, IdMap, IdSet, Ledger, Member, Payer, Phase, Run, State, Turn};
 use super::{fold_ledger, fold_turns, fold_waits};
-use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// Why an entry cannot follow the ones before it. Names ids and rules, never contents.
@@ -252,7 +251,8 @@ impl State {
                 if let Some(id) = participant_ids.iter().zip(&positions).find(|(_, p)| !self.is_agent(**p)) {
                     return Err(format!("a parallel group takes agents, {:?} is external", id.0));
                 }
-                if positions.iter().collect::<BTreeSet<_>>().len() != positions.len() {
+                let is_repeated = |(at, position)| positions.iter().take(at).any(|other| other == position);
+                if positions.iter().enumerate().any(is_repeated) {
                     return refuse("a parallel group names a participant twice");
                 }
                 Ok((positions, "".into()))

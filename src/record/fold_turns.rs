@@ -8,8 +8,7 @@ use super::model::{
     Checkpoint, CompletedOutcome, CompletedTurn, Id, InputResponse, Message, Outcome, ParticipantRequest, RequestKind,
     Response,
 };
-use super::state::{Ask, Failure, Payer, Phase, Reply, State, Turn};
-use std::collections::BTreeSet;
+use super::state::{Ask, Failure, IdSet, Payer, Phase, Reply, State, Turn};
 use std::rc::Rc;
 
 /// The most requests of one turn.
@@ -65,9 +64,9 @@ pub fn check_wait(state: &State, participant: usize, requests: &[ParticipantRequ
     if requests.is_empty() || requests.len() > MAX_REQUESTS {
         return Err(format!("a wait has 1 to {MAX_REQUESTS} requests, this one has {}", requests.len()));
     }
-    let mut ids = BTreeSet::new();
+    let mut ids = IdSet::default();
     for request in requests {
-        if request.id.is_empty() || state.is_used(&request.id) || !ids.insert(&request.id) {
+        if request.id.is_empty() || state.is_used(&request.id) || !ids.insert(request.id.clone()) {
             return Err(format!("the request id {:?} is empty or was used before", request.id));
         }
         match (request.kind, &request.participant_id, &request.data) {

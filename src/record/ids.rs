@@ -23,15 +23,17 @@ impl IdSource {
     /// The id with this number under this fence: `kind-` and 13 characters.
     #[must_use]
     pub fn derive(&self, kind: &str, fence: u64, counter: u64) -> Id {
-        let mut id = String::with_capacity(kind.len() + 14);
+        // A bijection of (fence, counter) for each seed: distinct below 2^24 claims and 2^40 ids.
+        let bits = mix(self.key ^ (fence << 40) ^ counter);
+        let mut digits = [0; 13];
+        for (place, digit) in digits.iter_mut().enumerate() {
+            *digit = ALPHABET.get((bits >> (5 * place)) as usize & 31).copied().unwrap_or(b'0');
+        }
+        let mut id = String::with_capacity(kind.len() + 1 + digits.len());
         id.push_str(kind);
         id.push('-');
-        // A bijection of (fence, counter) for each seed: distinct below 2^24 claims and 2^40 ids.
-        let mut bits = mix(self.key ^ (fence << 40) ^ counter);
-        for _ in 0..13 {
-            id.push(char::from(ALPHABET.get((bits & 31) as usize).copied().unwrap_or(b'0')));
-            bits >>= 5;
-        }
+        // The alphabet is ASCII.
+        id.push_str(str::from_utf8(&digits).unwrap_or_default());
         id.into()
     }
 }

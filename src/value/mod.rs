@@ -5,6 +5,7 @@ pub mod hash;
 pub mod instant;
 pub mod json;
 pub mod read;
+pub mod sorted_map;
 pub mod text;
 pub mod write;
 

@@ -49,11 +49,11 @@ impl<'a> Writer<'a> {
         List { text: self.text, is_first: true, end: "}" }
     }
 
-    /// Opens the object of a variant.
-    fn variant(&mut self, name: &str) {
-        self.text.push('{');
-        write_string(name, self.text);
-        self.text.push(':');
+    /// Opens the object of a variant, whose name needs no escapes.
+    fn variant(&mut self, name: &'static str) {
+        self.text.push_str("{\"");
+        self.text.push_str(name);
+        self.text.push_str("\":");
     }
 }
 
@@ -204,11 +204,13 @@ impl List<'_> {
         Writer { text: self.text, verbatim: false }
     }
 
-    fn member<T: Serialize + ?Sized>(&mut self, key: &str, value: &T) -> Result<(), JsonError> {
-        let writer = self.next();
-        write_string(key, writer.text);
-        writer.text.push(':');
-        value.serialize(writer)
+    /// A member under a key that needs no escapes.
+    fn field<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result<(), JsonError> {
+        self.text.push_str(if self.is_first { "\"" } else { ",\"" });
+        self.is_first = false;
+        self.text.push_str(key);
+        self.text.push_str("\":");
+        value.serialize(Writer { text: self.text, verbatim: false })
     }
 
     fn close(self) -> Result<(), JsonError> {
@@ -275,7 +277,7 @@ impl SerializeStruct for List<'_> {
     type Ok = ();
     type Error = JsonError;
     fn serialize_field<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result<(), JsonError> {
-        self.member(key, value)
+        self.field(key, value)
     }
     fn end(self) -> Result<(), JsonError> {
         self.close()
@@ -286,7 +288,7 @@ impl SerializeStructVariant for List<'_> {
     type Ok = ();
     type Error = JsonError;
     fn serialize_field<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result<(), JsonError> {
-        self.member(key, value)
+        self.field(key, value)
     }
     fn end(self) -> Result<(), JsonError> {
         self.close()
