@@ -17,12 +17,17 @@ test('C51 at least 100 recorded traces give one hash over all effects, native an
   assert.equal(overAll(hashes, files), all);
 });
 
-test('C51 one input at another time gives another hash', () => {
-  const lines = readFileSync(folder + files[0], 'utf8').split('\n');
-  const step = JSON.parse(lines[1]);
-  step.now.wall += 1;
-  lines[1] = JSON.stringify(step);
-  assert.notEqual(replayTrace(lines.join('\n')), traces[files[0]]);
+test('C51 the same inputs a millisecond later give another hash', () => {
+  const texts = files.map((f) => [f, readFileSync(folder + f, 'utf8')]);
+  // The longest: one that was refused at once may say nothing of time.
+  const [file, text] = texts.reduce((long, other) => (other[1].length > long[1].length ? other : long));
+  const [header, ...steps] = text.split('\n').filter(Boolean);
+  const later = steps.map((line) => {
+    const step = JSON.parse(line);
+    step.now.wall += 1;
+    return JSON.stringify(step);
+  });
+  assert.notEqual(replayTrace([header, ...later].join('\n')), traces[file]);
 });
 
 test('C51 a line that is no step is refused by its number', () => {
