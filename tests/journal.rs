@@ -256,3 +256,23 @@ fn c51_ids_are_unique_and_repeat_for_the_same_seed() {
     assert_eq!(first, ids(journal()));
     assert_eq!(first.iter().collect::<BTreeSet<_>>().len(), first.len());
 }
+
+#[test]
+fn c43_no_selector_is_asked_while_a_decision_or_a_group_waits() {
+    let batches = journal();
+    let lines = batches.iter().flat_map(|batch| batch.entries.iter().map(|line| (batch.revision, line)));
+    let lines: Vec<_> = lines.map(|(revision, line)| (revision, decode(line).unwrap())).collect();
+    let Entry::Created(created) = &lines[0].1 else { panic!() };
+    let mut state = State::create(created.clone()).unwrap();
+    let mut refused = 0;
+    for (index, (revision, entry)) in lines.iter().enumerate().skip(1) {
+        state.apply(entry, *revision).unwrap();
+        let selecting = format!(r#"{{"selecting/1":{{"attemptId":"again-{index}","at":"2027-01-01T00:00:00.000Z"}}}}"#);
+        let again = state.clone().apply(&decode(&selecting).unwrap(), *revision);
+        if state.decision.is_some() || state.group.is_some() || state.selecting.is_some() {
+            assert!(again.is_err(), "after {entry:?}");
+            refused += 1;
+        }
+    }
+    assert!(refused > 10, "{refused}");
+}

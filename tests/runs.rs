@@ -447,3 +447,15 @@ fn c25_two_members_that_wait_at_once_cannot_share_a_request_id() {
     let RunOutcome::Failed { message, .. } = outcome(&mut host, call) else { panic!() };
     assert!(message.contains("\"ana\"") && message.contains("\"q\""), "{message}");
 }
+
+#[test]
+fn c31_a_signal_fires_once_whatever_else_goes_wrong() {
+    let mut host = Instant::new(config(r#","selector":{}"#), Box::new(|_| speak("x")));
+    host.hold = true;
+    let call = host.start(Request::Run { limits: None });
+    host.input(Input::Aborted { call });
+    // The claim is no longer trusted: everything under way would be signalled.
+    host.now.mono += 30_000.0;
+    host.input(Input::Aborted { call });
+    assert_eq!(aborts(&host), 1);
+}

@@ -53,6 +53,11 @@ mod tests {
     #[test]
     fn c51_ids_repeat_for_equal_seeds_and_differ_otherwise() {
         assert_eq!(IdSource::new("s").derive("turn", 1, 7), IdSource::new("s").derive("turn", 1, 7));
+        assert_eq!(
+            &*IdSource::new("s").derive("turn", 1, 7),
+            "turn-xg4yhc8844rq8",
+            "old journals go on with the same ids"
+        );
         let mut seen = BTreeSet::new();
         for seed in ["a", "b"] {
             for fence in 0..20 {
