@@ -7,6 +7,7 @@ use super::log::SessionLog;
 use super::node::Node;
 use super::request::Projection;
 use super::vocabulary::EventKind;
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -111,7 +112,18 @@ struct Response {
 #[derive(Debug)]
 struct Request {
     entry: usize,
-    digest: String,
+    /// Taken when it is first compared: most of the work of a large log, and a replay may be short.
+    digest: OnceCell<String>,
+}
+
+impl Request {
+    fn projection(&self, log: &SessionLog) -> Projection {
+        Projection::of(&log.node(self.entry).unwrap_or(Node::Null))
+    }
+
+    fn digest(&self, log: &SessionLog) -> &str {
+        self.digest.get_or_init(|| self.projection(log).digest())
+    }
 }
 
 impl ReplayProvider {
@@ -187,16 +199,16 @@ impl ReplayProvider {
         let width = if self.options.matching == Match::Hash { usize::MAX } else { 1 };
         let candidates =
             || self.responses.iter().enumerate().skip(self.cursor).filter(|(_, response)| !response.used).take(width);
-        let alike = |response: &Response| response.request.as_ref().is_some_and(|known| known.digest == digest);
+        let alike =
+            |response: &Response| response.request.as_ref().is_some_and(|known| known.digest(&self.log) == digest);
         if let Some((chosen, _)) = candidates().find(|(_, response)| alike(response)) {
             return Ok(chosen);
         }
         let recorded = candidates().find_map(|(_, response)| response.request.as_ref());
         let path = recorded
-            .and_then(|known| self.log.node(known.entry))
-            .and_then(|node| Projection::of(&node).first_difference(&live))
+            .and_then(|known| known.projection(&self.log).first_difference(&live))
             .unwrap_or_else(|| "request".to_owned());
-        let expected = recorded.map(|known| known.digest.clone());
+        let expected = recorded.map(|known| known.digest(&self.log).to_owned());
         Err(ReplayError::RequestMismatch { call, path, expected, actual: digest })
     }
 
@@ -262,9 +274,8 @@ fn responses(log: &SessionLog, options: ReplayOptions) -> Vec<Response> {
                 }
             }
             _ => {
-                let request = requests.get(&key).filter(|_| options.matching != Match::Order).and_then(|entry| {
-                    Some(Request { entry: *entry, digest: Projection::of(&log.node(*entry)?).digest() })
-                });
+                let request = requests.get(&key).filter(|_| options.matching != Match::Order);
+                let request = request.map(|entry| Request { entry: *entry, digest: OnceCell::new() });
                 let deltas = pending.remove(&key).and_then(|place| pieces.get_mut(place)).map(std::mem::take);
                 list.push(Response { entry, used: false, request, deltas: deltas.unwrap_or_default() });
             }
