@@ -17,35 +17,9 @@ import {
   waiter,
   waits,
 } from './support/conversations.mjs';
+import { stubborn, until } from './support/stubborn.mjs';
 
 const kinds = async (roundtable) => (await journal(roundtable)).map(([kind]) => kind);
-const until = (signal) =>
-  new Promise((_, reject) => {
-    if (signal.aborted) reject(signal.reason);
-    signal.addEventListener('abort', () => reject(signal.reason));
-  });
-
-/** An agent whose first attempts wait for the signal; later ones say `words`. */
-function stubborn(id, stops, words = `${id} at last`, session = {}, factory = {}) {
-  const started = Array.from({ length: stops }, deferred);
-  const attempts = [];
-  const made = agent(
-    id,
-    {
-      async runTurn(turn, { signal }) {
-        attempts.push(turn);
-        const index = attempts.length - 1;
-        if (index >= stops) return { kind: 'speak', content: words };
-        started[index].resolve();
-        return until(signal);
-      },
-      ...session,
-    },
-    factory,
-  );
-  return Object.assign(made, { started, attempts });
-}
-
 /** Runs, aborts when `when` resolves, and gives the result. */
 async function cancelled(roundtable, when, reason) {
   const controller = new AbortController();

@@ -3,9 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { RoundtableError } from 'agent-roundtable';
 import {
-  agent,
   conversation,
-  decisions,
   deferred,
   finish,
   journal,
@@ -14,37 +12,7 @@ import {
   settled,
   speak,
 } from './support/conversations.mjs';
-
-const call = (callId, modelId = 'm') => ({ callId, providerId: 'acme', modelId });
-const report = (callId, extra = {}) => ({
-  callId,
-  outcome: 'completed',
-  provenance: 'reported',
-  final: true,
-  ...extra,
-});
-const cacheHit = (callId) => report(callId, { outcome: 'cache-hit', providerId: 'acme', modelId: 'm' });
-const metered = (id, runTurn) => agent(id, runTurn, { modelCalls: 'metered' });
-const selecting = (...list) => ({ ...decisions(...list), modelCalls: 'none' });
-const spoken = { kind: 'speak', content: 'x' };
-const usage = (roundtable) => roundtable.snapshot().usage;
-
-/** One turn of `a` in which `act` runs with the turn's services; `extra` replaces options. */
-async function turn(act, extra = {}) {
-  let thrown;
-  const a = metered('a', async (given, options) => {
-    try {
-      await act(options.services, given, options);
-    } catch (error) {
-      thrown = error;
-    }
-    return spoken;
-  });
-  const roundtable = conversation([a], { selector: selecting(speak('a')), ...extra });
-  const result = await roundtable.run();
-  if (thrown !== undefined) throw thrown;
-  return { roundtable, result };
-}
+import { cacheHit, call, metered, report, selecting, spoken, turn, usage } from './support/metering.mjs';
 
 describe('C38 admission', () => {
   test('C38 is journaled as a reservation before it resolves', async () => {

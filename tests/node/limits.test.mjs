@@ -18,33 +18,7 @@ import {
   waiter,
   waits,
 } from './support/conversations.mjs';
-
-const until = (signal) =>
-  new Promise((_, reject) => {
-    if (signal.aborted) reject(signal.reason);
-    signal.addEventListener('abort', () => reject(signal.reason));
-  });
-
-/** An agent whose first attempts wait for the signal; later ones say `words`. */
-function stubborn(id, stops, words = `${id} at last`, session = {}, factory = {}) {
-  const started = Array.from({ length: stops }, deferred);
-  const attempts = [];
-  const made = agent(
-    id,
-    {
-      async runTurn(turn, { signal }) {
-        attempts.push(turn);
-        const index = attempts.length - 1;
-        if (index >= stops) return { kind: 'speak', content: words };
-        started[index].resolve();
-        return until(signal);
-      },
-      ...session,
-    },
-    factory,
-  );
-  return Object.assign(made, { started, attempts });
-}
+import { stubborn } from './support/stubborn.mjs';
 
 describe('time', () => {
   const timed = (participants, limits, extra = {}) => {

@@ -2,37 +2,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { summarizeUsage } from 'agent-roundtable';
-import { agent, conversation, decisions, journal, speak } from './support/conversations.mjs';
-
-const call = (callId, modelId = 'm') => ({ callId, providerId: 'acme', modelId });
-const report = (callId, extra = {}) => ({
-  callId,
-  outcome: 'completed',
-  provenance: 'reported',
-  final: true,
-  ...extra,
-});
-const metered = (id, runTurn) => agent(id, runTurn, { modelCalls: 'metered' });
-const selecting = (...list) => ({ ...decisions(...list), modelCalls: 'none' });
-const spoken = { kind: 'speak', content: 'x' };
-const usage = (roundtable) => roundtable.snapshot().usage;
-
-/** One turn of `a` in which `act` runs with the turn's services; `extra` replaces options. */
-async function turn(act, extra = {}) {
-  let thrown;
-  const a = metered('a', async (given, options) => {
-    try {
-      await act(options.services, given, options);
-    } catch (error) {
-      thrown = error;
-    }
-    return spoken;
-  });
-  const roundtable = conversation([a], { selector: selecting(speak('a')), ...extra });
-  const result = await roundtable.run();
-  if (thrown !== undefined) throw thrown;
-  return { roundtable, result };
-}
+import { journal } from './support/conversations.mjs';
+import { call, report, turn, usage } from './support/metering.mjs';
 
 describe('C41 prices', () => {
   const priced = (cost, extra = {}) => {
