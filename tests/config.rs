@@ -147,6 +147,22 @@ fn c2_defaults() {
 }
 
 #[test]
+fn c10_the_built_in_policy_is_called_by_its_name() {
+    assert_eq!(accepts(&["selector"], text("round-robin")).selector, Selector::RoundRobin);
+    refuses(&["selector"], Some(text("at-random")), "selector");
+}
+
+#[test]
+fn c25_whether_a_factory_continues_waits_is_what_it_says() {
+    let path = ["participants", "0", "supportsContinuation"];
+    for (said, continues) in [(Some(true), true), (Some(false), false), (None, false)] {
+        let config = Config::read(&set(&options(), &path, said.map(Json::Bool))).unwrap();
+        assert_eq!(config.participants[0].agent.as_ref().unwrap().supports_continuation, continues, "{said:?}");
+    }
+    refuses(&path, Some(text("yes")), "participants[0].supportsContinuation");
+}
+
+#[test]
 fn c3_caps_and_prices_need_everyone_to_say_whether_they_call_models() {
     let metered = set(&options(), &["participants", "0", "modelCalls"], Some(text("metered")));
     for cap in ["maxModelCallsPerRun", "maxModelCallsPerConversation", "maxModelCallsPerParticipant", "maxTokensPerRun"]

@@ -9,8 +9,10 @@ use agent_roundtable::conversation::error::Thrown;
 use agent_roundtable::conversation::input::{Batch, Request};
 use agent_roundtable::conversation::{Code, Input};
 use agent_roundtable::record::codec::{decode, encode};
-use agent_roundtable::record::entry::Entry;
-use agent_roundtable::record::model::{InputResponse, Outcome, ParticipantRequest, RequestKind, Response, Selection};
+use agent_roundtable::record::entry::{Entry, RunEnded};
+use agent_roundtable::record::model::{
+    InputResponse, Outcome, ParticipantRequest, RequestKind, Response, RunOutcome, Selection,
+};
 use agent_roundtable::record::state::State;
 use agent_roundtable::record::usage::{CallOutcome, ModelCall, Provenance, Tokens, UsageReport};
 use proptest::prelude::*;
@@ -275,4 +277,18 @@ fn c43_no_selector_is_asked_while_a_decision_or_a_group_waits() {
         }
     }
     assert!(refused > 10, "{refused}");
+}
+
+#[test]
+fn c43_no_run_ends_waiting_for_nobody() {
+    let batches = journal();
+    let mut lines = batches.iter().flat_map(|batch| batch.entries.iter().map(|line| decode(line).unwrap()));
+    let Some(Entry::Created(created)) = lines.next() else { panic!() };
+    let mut state = State::create(created).unwrap();
+    let started = lines.find(|entry| matches!(entry, Entry::RunStarted(_))).unwrap();
+    state.apply(&started, 2).unwrap();
+    let Entry::RunStarted(run) = started else { panic!() };
+    let ended = |outcome| Entry::RunEnded(RunEnded { run_id: run.run_id.clone(), at: run.at.clone(), outcome });
+    assert!(state.clone().apply(&ended(RunOutcome::Waiting), 3).unwrap_err().contains("nothing is waited for"));
+    state.apply(&ended(RunOutcome::Cancelled), 3).unwrap();
 }

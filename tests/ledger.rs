@@ -275,13 +275,18 @@ fn c41_a_price_is_asked_once_per_settlement_and_kept() {
     assert_eq!(ledger.record("m1").price, None);
     ledger.report(completed("m1", 1, 2)).unwrap();
     ledger.report(completed("m1", 1, 2)).unwrap();
-    assert_eq!(ledger.host.count(|e| matches!(e, Effect::Price { .. })), 1);
+    assert_eq!(ledger.host.priced.len(), 1);
+    assert!(matches!(&ledger.host.priced[0].status, UsageStatus::Settled(said) if said.tokens.is_some()));
     let price = ledger.record("m1").price.unwrap();
     assert_eq!((&*price.version, price.cost.unwrap().minor_units), ("2027", huge));
     ledger.host.cost = None;
     ledger.admit("m2").unwrap();
     ledger.report(completed("m2", 1, 2)).unwrap();
     assert_eq!(ledger.record("m2").price.map(|p| p.cost), Some(None));
+    ledger.report(cache_hit("m3")).unwrap();
+    assert!(
+        matches!(&ledger.host.priced[2].status, UsageStatus::Settled(said) if said.outcome == CallOutcome::CacheHit)
+    );
 }
 
 #[test]

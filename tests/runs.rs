@@ -3,7 +3,7 @@
 
 mod support;
 
-use agent_roundtable::conversation::effect::Reply;
+use agent_roundtable::conversation::effect::{Reply, Status};
 use agent_roundtable::conversation::error::{StoreFailure, Thrown};
 use agent_roundtable::conversation::input::{CallId, Request, SessionTraits, Timer};
 use agent_roundtable::conversation::{Code, Effect, Input, LimitsPatch};
@@ -326,7 +326,11 @@ fn c45_a_wrong_receipt_is_not_believed() {
     host.wrong_receipts = 1;
     let call = host.last_call();
     host.returns(&attempt, speak("y"));
-    assert_eq!(host.replies.remove(&call).unwrap().unwrap_err().code, Code::Unavailable);
+    let error = host.replies.remove(&call).unwrap().unwrap_err();
+    assert_eq!(error.code, Code::Unavailable);
+    let due = host.batches.len();
+    let message = format!("acknowledged revision {} where {due} was due", due + 1);
+    assert!(error.message.contains(&message), "{}", error.message);
     assert!(host.revision() >= revision);
 }
 
@@ -458,4 +462,84 @@ fn c31_a_signal_fires_once_whatever_else_goes_wrong() {
     host.now.mono += 30_000.0;
     host.input(Input::Aborted { call });
     assert_eq!(aborts(&host), 1);
+}
+
+#[test]
+fn c36_the_bound_for_settling_waits_for_a_signal() {
+    let mut host = Instant::new(config(r#","selector":{}"#), Box::new(|_| speak("x")));
+    host.traits.can_checkpoint = true;
+    host.decisions.push_back(Selection::Speak { participant_id: "ana".into() });
+    let patch = LimitsPatch { settle_timeout_ms: Some(50), ..LimitsPatch::default() };
+    host.call(Request::Run { limits: Some(patch) }).unwrap();
+    assert_eq!(host.transcript().len(), 1);
+    assert_eq!(host.count(|e| matches!(e, Effect::StartTimer { timer: Timer::Settle, .. })), 0);
+}
+
+#[test]
+fn c14_a_failure_s_message_is_cut_to_what_a_record_holds_at_a_whole_character() {
+    for message in ["a", "😀"].map(|text| text.repeat(9_000)).into_iter().chain([format!("a{}", "😀".repeat(9_000))])
+    {
+        let (mut host, call, bo, ana) = group("");
+        host.returns(&bo, Err(thrown(&message)));
+        host.returns(&ana, aborted());
+        assert!(matches!(outcome(&mut host, call), RunOutcome::Failed { .. }));
+        let group = host.machine.durable().group.as_ref().unwrap();
+        let kept = &group.turns[0].failure.as_ref().unwrap().message;
+        assert!((8_191..=8_192).contains(&kept.encode_utf16().count()), "{}", kept.encode_utf16().count());
+        assert!(format!("participant \"bo\" failed: {message}").starts_with(&**kept));
+    }
+}
+
+#[test]
+fn c9_a_selector_that_throws_something_else_after_its_signal_has_failed() {
+    for (signalled, error) in [(true, thrown("broken")), (false, aborted().unwrap_err())] {
+        let mut host = Instant::new(config(r#","selector":{}"#), Box::new(|_| speak("x")));
+        host.hold = true;
+        let call = host.start(Request::Run { limits: None });
+        let selection = host.running.remove(0);
+        if signalled {
+            host.input(Input::Aborted { call });
+        }
+        host.input(Input::SelectorReturned { attempt: selection, result: Err(error) });
+        let RunOutcome::Failed { message, .. } = outcome(&mut host, call) else { panic!("{signalled}") };
+        assert!(message.contains("invalid-selection"), "{message}");
+    }
+}
+
+#[test]
+fn c46_the_summary_says_when_a_conversation_waits_for_somebody() {
+    let mut host = Instant::new(config(r#","selector":{}"#), Box::new(|_| speak("x")));
+    host.decisions.push_back(Selection::Speak { participant_id: "pia".into() });
+    host.run();
+    let statuses = host.effects.iter().filter_map(|effect| match effect {
+        Effect::Append { summary, .. } => Some(summary.status),
+        _ => None,
+    });
+    let statuses: Vec<_> = statuses.collect();
+    assert_eq!((statuses.first(), statuses.last()), (Some(&Status::Open), Some(&Status::Waiting)));
+}
+
+#[test]
+fn c45_a_claim_that_gets_no_answer_is_repeated_three_times() {
+    let mut host = Instant::new(config(""), Box::new(|_| speak("x")));
+    host.lost_claims = 4;
+    let call = host.start(Request::Run { limits: None });
+    for pause in [50.0, 250.0, 1250.0] {
+        assert!(!host.replies.contains_key(&call));
+        host.now.mono += pause;
+        host.input(Input::TimerFired { timer: Timer::Retry });
+    }
+    assert_eq!(host.replies.remove(&call).unwrap().unwrap_err().code, Code::Unavailable);
+    assert_eq!(host.count(|e| matches!(e, Effect::Claim { .. })), 4);
+}
+
+#[test]
+fn c46_a_refused_renewal_is_a_stale_claim_whatever_the_store_calls_it() {
+    let (mut host, call, bo, ana) = group(r#","leaseMs":300"#);
+    let fence = host.fence;
+    let refusal = StoreFailure { code: Some(Code::NotFound), ..lost() };
+    host.input(Input::Renewed { fence, result: Err(refusal) });
+    host.returns(&bo, aborted());
+    host.returns(&ana, aborted());
+    assert_eq!(host.replies.remove(&call).unwrap().unwrap_err().code, Code::StaleClaim);
 }

@@ -8,7 +8,7 @@ use agent_roundtable::conversation::input::{
 };
 use agent_roundtable::conversation::{Code, Config, Effect, Event, Input, Machine, RoundtableError};
 use agent_roundtable::record::model::{Checkpoint, Id, InputResponse, Outcome, Response, Selection};
-use agent_roundtable::record::usage::Money;
+use agent_roundtable::record::usage::{Money, UsageRecord};
 use agent_roundtable::value::Json;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -35,6 +35,10 @@ pub struct Instant {
     /// What the store answers the next appends with, before it works again.
     pub append_failures: VecDeque<(StoreFailure, bool)>,
     pub cost: Option<Money>,
+    /// What the price policy was asked about.
+    pub priced: Vec<UsageRecord>,
+    /// How many claims get no answer before the store works again.
+    pub lost_claims: u32,
     pub checkpoint_version: &'static str,
     /// Checkpoints are left for [`Instant::gives_checkpoint`].
     pub hold_checkpoints: bool,
@@ -93,6 +97,8 @@ impl Instant {
             effects: Vec::new(),
             append_failures: VecDeque::new(),
             cost: None,
+            priced: Vec::new(),
+            lost_claims: 0,
             checkpoint_version: "v",
             hold_checkpoints: false,
             wrong_receipts: 0,
@@ -206,6 +212,10 @@ impl Instant {
                 self.batches.push(Batch { revision: 1, operation_id: "create".into(), entries: entries.to_vec() });
                 Some(Input::RecordCreated(Ok(())))
             }
+            Effect::Claim { .. } if self.lost_claims > 0 => {
+                self.lost_claims -= 1;
+                Some(Input::Claimed(Err(lost())))
+            }
             Effect::Claim { owner_id, .. } => {
                 self.fence += 1;
                 let conversation_id = "c".into();
@@ -256,7 +266,10 @@ impl Instant {
             Effect::TakeCheckpoint { .. } if self.hold_checkpoints => None,
             Effect::TakeCheckpoint { attempt, .. } => Some(self.checkpoint(attempt)),
             Effect::ReleaseSession { session } => Some(Input::SessionReleased { session, result: Ok(()) }),
-            Effect::Price { ticket, .. } => Some(Input::Priced { ticket, cost: self.cost.clone() }),
+            Effect::Price { ticket, record } => {
+                self.priced.push(UsageRecord::clone(&record));
+                Some(Input::Priced { ticket, cost: self.cost.clone() })
+            }
             Effect::Emit(emission) => {
                 self.events.extend(emission.events);
                 Some(Input::Delivered { emission: emission.emission })
