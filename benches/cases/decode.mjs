@@ -11,11 +11,13 @@ export default async function decode() {
   const text = corpus();
   const bytes = Buffer.byteLength(text);
   const responses = text.split('"event":"provider_response_normalized"').length - 1;
-  const samples = { 'from source': [], 'from entries': [] };
+  const samples = { 'from source': [], 'from entries': [], strict: [] };
+  const strict = { match: 'strict', deltas: true };
   for (let round = -1; round < ROUNDS; round++) {
     const times = {
       'from source': await timed(() => createReplayProviderFromSource({ readText: () => text }), responses),
       'from entries': await timed(() => createReplayProvider({ entries: decodeSessionLog(text) }), responses),
+      strict: await timed(() => createReplayProviderFromSource({ readText: () => text }, strict), responses),
     };
     if (round >= 0) for (const [name, ms] of Object.entries(times)) samples[name].push(ms);
   }
@@ -25,6 +27,7 @@ export default async function decode() {
       { what: `corpus of ${text.split('\n').length.toLocaleString('en')} lines`, value: bytes / 1e6, unit: 'MB' },
       { what: 'text to ready provider', value: rate('from source'), unit: 'MB/s', least: 100 },
       { what: 'text to entries to ready provider', value: rate('from entries'), unit: 'MB/s', least: 100 },
+      { what: 'text to ready provider that compares requests', value: rate('strict'), unit: 'MB/s', least: 100 },
     ],
     samples,
   };

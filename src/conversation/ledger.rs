@@ -163,7 +163,7 @@ impl Machine {
         }
         let cache_hit = report.outcome == CallOutcome::CacheHit;
         let identity = (&report.provider_id, &report.model_id);
-        if cache_hit != matches!(identity, (Some(_), Some(_))) || identity.0.is_some() != identity.1.is_some() {
+        if [identity.0.is_some(), identity.1.is_some()] != [cache_hit; 2] {
             return Err(refused(Code::Conflict, "a cache hit, and a cache hit alone, has providerId and modelId"));
         }
         let status = UsageStatus::Settled(Settlement {

@@ -38,9 +38,8 @@ pub(super) fn admitted(state: &mut State, entry: &CallAdmitted, revision: u64) -
 }
 
 pub(super) fn reported(state: &mut State, entry: &UsageReported, revision: u64) -> Result<(), Refusal> {
-    if (entry.outcome == CallOutcome::CacheHit) != (entry.provider_id.is_some() && entry.model_id.is_some())
-        || entry.provider_id.is_some() != entry.model_id.is_some()
-    {
+    let is_cache_hit = entry.outcome == CallOutcome::CacheHit;
+    if [entry.provider_id.is_some(), entry.model_id.is_some()] != [is_cache_hit; 2] {
         return refuse("a cache hit, and a cache hit alone, names its provider and model");
     }
     if entry.price.is_some() != state.created.price_version.is_some() {
