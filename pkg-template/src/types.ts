@@ -1,6 +1,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 /** The shapes of a conversation: what hosts give it and what it gives them. */
 
+import type { ExecutionJournal, ExecutionRecord } from './runtime/types.js';
 import type { ConversationStore } from './store-types.js';
 import type { PricePolicy, UsageRecord, UsageReport } from './usage-types.js';
 
@@ -388,6 +389,8 @@ export type RoundtableEvent = DeltaEvent | DurableEvent;
 
 /** What a turn may ask of the conversation, on its own account. */
 export interface TurnServices {
+  /** The conversation's own journal, for what this turn's execution must not lose. */
+  journal: ConversationJournal;
   /**
    * Await this before a model call. Idempotent per call id.
    * @throws `model-call-limit` where a limit is spent, `conflict` where the id names another call, the
@@ -399,4 +402,26 @@ export interface TurnServices {
    * @throws `conflict` for a call that was not admitted, or whose final report stands
    */
   recordUsage(report: UsageReport): Promise<void>;
+}
+
+/**
+ * An execution journal kept with the conversation. A turn's records stay readable across its waits and
+ * retries, and are dropped once its result is prepared or it fails. They are private: no event, snapshot
+ * or selector shows them. A selector has no execution to record.
+ */
+export interface ConversationJournal extends ExecutionJournal {
+  /** Whether records outlive the process: the conversation has `recovery: 'durable'`. */
+  readonly durable: boolean;
+  /**
+   * Resolves when the record is stored. Dates in it come back as dates. The same record again is a
+   * no-op. An attempt whose signal fired may record until it returns.
+   * @throws `conflict` where the id names another record of this turn, or the attempt is over; the
+   *   signal's reason where it is over and was stopped; `invalid-config` for what is no such record
+   */
+  append(record: ExecutionRecord): Promise<void>;
+  /**
+   * The stored records of one execution of this turn, in their order.
+   * @throws `conflict` where another attempt, or none, is the turn's latest
+   */
+  read(executionId: string): Promise<readonly ExecutionRecord[]>;
 }

@@ -235,6 +235,31 @@ export function toWellFormed(value: string): string {
   return (value as unknown as WellFormed).toWellFormed();
 }
 
+/** Undoes the coding of {@link codedText} in a value made by `JSON.parse`. */
+export function revive(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value;
+  if (Array.isArray(value)) {
+    for (let index = 0; index < value.length; index++) value[index] = revive(value[index]);
+    return value;
+  }
+  const members = value as Record<string, unknown>;
+  if (Object.keys(members).length === 1) {
+    const { $date, $escaped } = members as { $date?: string; $escaped?: Record<string, unknown> };
+    if ($date !== undefined) return new Date($date);
+    if ($escaped !== undefined) return reviveMembers($escaped);
+  }
+  return reviveMembers(members);
+}
+
+function reviveMembers(members: Record<string, unknown>): unknown {
+  for (const key of Object.keys(members)) {
+    const value = revive(members[key]);
+    // Assigning to `__proto__` would set the prototype of an object that has it as a plain member.
+    if (value !== members[key]) Object.defineProperty(members, key, { value, enumerable: true });
+  }
+  return members;
+}
+
 /** Freezes a value made by `JSON.parse`, with everything in it. */
 export function deepFreeze<T>(value: T): T {
   if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) {

@@ -55,7 +55,7 @@ pub(super) fn events_of(entry: &Entry, state: &State, messages_before: usize, ev
     };
     match entry {
         Entry::Created(_) | Entry::Selecting(_) | Entry::TurnSettled(_) | Entry::TurnFailed(_) => {}
-        Entry::TurnUnsettled(_) | Entry::LateResult(_) => {}
+        Entry::TurnUnsettled(_) | Entry::LateResult(_) | Entry::ExecutionRecorded(_) => {}
         Entry::RunStarted(e) => tell(&e.at, EventKind::RunStarted),
         Entry::Selected(e) => tell(&e.at, EventKind::Selected { selection: e.selection.clone() }),
         Entry::GroupStarted(e) => {

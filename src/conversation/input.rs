@@ -2,6 +2,7 @@
 
 use super::config::LimitsPatch;
 use super::error::{StoreFailure, Thrown};
+use crate::record::execution::ExecutionRecord;
 use crate::record::model::{Checkpoint, Id, Outcome, Response, Selection};
 use crate::record::usage::{ModelCall, Money, UsageReport};
 use serde::{Deserialize, Serialize};
@@ -109,6 +110,20 @@ pub enum Input {
         attempt: Id,
         /// The report.
         report: UsageReport,
+    },
+    /// A member writes a line of its execution's journal.
+    RecordAsked {
+        /// Answered by exactly one [`super::Effect::Answer`], once the line is durable.
+        ticket: Ticket,
+        /// Whose.
+        attempt: Id,
+        /// The line.
+        record: ExecutionRecord,
+    },
+    /// Several at the same moment: what they bring leaves in one batch.
+    Together {
+        /// In order.
+        inputs: Vec<Input>,
     },
     /// [`super::Effect::Price`] returned; `None` where the policy gave no amount.
     Priced {

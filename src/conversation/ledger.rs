@@ -199,7 +199,7 @@ impl Machine {
     }
 
     /// Answers at once where nothing is on its way, else with what is.
-    fn answer_when_written(&mut self, ticket: Ticket) {
+    pub(super) fn answer_when_written(&mut self, ticket: Ticket) {
         if !self.join_writes(Gate::Answer(ticket)) {
             self.settle_ticket(ticket, Ok(()));
         }
@@ -250,6 +250,6 @@ fn check_id(field: &str, id: &Id) -> Result<(), ServiceRefusal> {
     Ok(())
 }
 
-fn refused(code: Code, message: &str) -> ServiceRefusal {
+pub(super) fn refused(code: Code, message: &str) -> ServiceRefusal {
     ServiceRefusal::Refused(RoundtableError::new(code, message))
 }

@@ -117,6 +117,13 @@ impl Machine {
         }
         self.now = now;
         self.check_trust();
+        self.take(input);
+        self.advance();
+        self.flush();
+        self.settle_calls();
+    }
+
+    fn take(&mut self, input: Input) {
         match input {
             Input::Called { call, request } => self.called(call, request),
             Input::Aborted { call } => self.aborted(call),
@@ -138,11 +145,10 @@ impl Machine {
                 self.delivered = self.delivered.max(emission);
                 self.release_held();
             }
+            Input::RecordAsked { ticket, attempt, record } => self.record_asked(ticket, attempt, record),
+            Input::Together { inputs } => inputs.into_iter().for_each(|input| self.take(input)),
             Input::TimerFired { timer } => self.timer_fired(timer),
         }
-        self.advance();
-        self.flush();
-        self.settle_calls();
     }
 
     /// The next thing to do.

@@ -18,6 +18,7 @@ pub mod input;
 mod ledger;
 mod machine;
 mod opening;
+mod records;
 mod run;
 mod selection;
 mod sessions;

@@ -1,6 +1,7 @@
 //! The journal's entries. Each is one line of JSON: an object with one member, whose name is the
 //! entry's kind and schema version and whose value holds its fields.
 
+use super::execution::ExecutionRecord;
 use super::model::{
     Checkpoint, Id, Limits, Outcome, Participant, Recovery, Response, RunOutcome, RuntimeReference, Selection,
     Selector, StopReason,
@@ -68,6 +69,9 @@ pub enum Entry {
     /// A model call is settled.
     #[serde(rename = "usage-reported/1")]
     UsageReported(UsageReported),
+    /// An attempt wrote a line of its execution's journal.
+    #[serde(rename = "execution-recorded/1")]
+    ExecutionRecorded(ExecutionRecorded),
     /// The run is over.
     #[serde(rename = "run-ended/1")]
     RunEnded(RunEnded),
@@ -377,6 +381,18 @@ pub struct UsageReported {
     /// What it cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
+}
+
+/// A line of an execution's journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ExecutionRecorded {
+    /// The attempt that writes it.
+    pub attempt_id: Id,
+    /// When.
+    pub at: Rc<str>,
+    /// What it wrote.
+    pub record: ExecutionRecord,
 }
 
 /// A run is over.

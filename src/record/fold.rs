@@ -1,9 +1,10 @@
 //! The fold: applies one entry after another and refuses whatever could not have happened.
 
 use super::entry::{Created, Entry, GroupStarted, RunEnded, RunStarted, Selected, Selecting};
+use super::execution::Records;
 use super::model::{Checkpoint, Id, Limits, RunOutcome, Selection, Selector};
 use super::state::{Group, IdMap, IdSet, Ledger, Member, Payer, Phase, Run, State, Turn};
-use super::{fold_ledger, fold_turns, fold_waits};
+use super::{execution, fold_ledger, fold_turns, fold_waits};
 use std::rc::Rc;
 
 /// Why an entry cannot follow the ones before it. Names ids and rules, never contents.
@@ -75,6 +76,7 @@ impl State {
             Entry::InputAccepted(e) => fold_waits::input_accepted(self, e, revision)?,
             Entry::CallAdmitted(e) => fold_ledger::admitted(self, e, revision)?,
             Entry::UsageReported(e) => fold_ledger::reported(self, e, revision)?,
+            Entry::ExecutionRecorded(e) => execution::recorded(self, e)?,
             Entry::RunEnded(e) => self.run_ended(e)?,
         }
         self.revision = revision;
@@ -276,6 +278,7 @@ impl Turn {
             replies: Vec::new(),
             failure: None,
             evidence: None,
+            records: Records::default(),
         }
     }
 }

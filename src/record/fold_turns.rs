@@ -3,6 +3,7 @@
 use super::entry::{
     GroupCommitted, LateResult, TurnFailed, TurnPrepared, TurnSettled, TurnStarted, TurnStopped, TurnUnsettled,
 };
+use super::execution::Records;
 use super::fold::{Refusal, refuse};
 use super::model::{
     Checkpoint, CompletedOutcome, CompletedTurn, Id, InputResponse, Message, Outcome, ParticipantRequest, RequestKind,
@@ -102,6 +103,7 @@ pub(super) fn prepared(state: &mut State, entry: &TurnPrepared, revision: u64) -
     turn.keep_replies();
     let Some(Outcome::Wait { requests }) = &turn.outcome else {
         turn.phase = Phase::Prepared;
+        turn.records = Records::default();
         return Ok(());
     };
     turn.phase = Phase::Parked;
@@ -123,6 +125,7 @@ pub(super) fn failed(state: &mut State, entry: &TurnFailed) -> Result<(), Refusa
     state.active_run()?;
     let turn = find_in(state, &entry.turn_id, &[Phase::Running, Phase::Settled])?;
     turn.phase = Phase::Failed;
+    turn.records = Records::default();
     turn.failure = Some(Failure { message: entry.message.clone(), code: entry.code.clone() });
     Ok(())
 }

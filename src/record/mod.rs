@@ -2,6 +2,7 @@
 
 pub mod codec;
 pub mod entry;
+pub mod execution;
 pub mod fold;
 mod fold_ledger;
 pub mod fold_turns;

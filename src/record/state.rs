@@ -1,6 +1,7 @@
 //! What a journal folds into: everything a scheduler must know to go on.
 
 use super::entry::{Answered, Created, Door};
+use super::execution::Records;
 use super::model::{
     Checkpoint, CompletedTurn, Id, Limits, Message, Outcome, ParticipantRequest, ParticipantResponse, Request,
     RequestKind, Response, RunOutcome, Selection,
@@ -116,6 +117,8 @@ pub struct Turn {
     pub failure: Option<Failure>,
     /// What an unsettled attempt returned or threw after all.
     pub evidence: Option<Result<Outcome, Rc<str>>>,
+    /// What its attempts recorded, until it is prepared with nothing to wait for, or fails.
+    pub records: Records,
 }
 
 /// Why a turn failed.

@@ -3,7 +3,7 @@
 use crate::world::World;
 use agent_roundtable::conversation::effect::{Reply, ServiceRefusal};
 use agent_roundtable::conversation::error::{Code, RoundtableError};
-use agent_roundtable::conversation::input::{CallId, Input, Now, Request, Ticket, Timer};
+use agent_roundtable::conversation::input::{CallId, Input, Request, Ticket, Timer};
 use agent_roundtable::record::model::{
     self, Id, InputResponse, LimitReason, RequestKind, Response, RunOutcome, StopReason,
 };
@@ -63,7 +63,7 @@ impl Calls {
         !self.open.is_empty() || !self.tickets.is_empty()
     }
 
-    pub fn input(&mut self, _now: Now, input: &Input) {
+    pub fn input(&mut self, input: &Input) {
         match input {
             Input::Called { call, request } => {
                 let now = self.world.executor.now_ms();
@@ -86,9 +86,12 @@ impl Calls {
                 self.cancelled |= self.open.contains_key(call);
             }
             Input::TimerFired { timer: Timer::RunTimeout } => self.timed_out = true,
-            Input::AdmissionAsked { ticket, attempt, .. } | Input::UsageReported { ticket, attempt, .. } => {
+            Input::AdmissionAsked { ticket, attempt, .. }
+            | Input::UsageReported { ticket, attempt, .. }
+            | Input::RecordAsked { ticket, attempt, .. } => {
                 self.tickets.insert(*ticket, attempt.clone());
             }
+            Input::Together { inputs } => inputs.iter().for_each(|input| self.input(input)),
             _ => {}
         }
     }

@@ -71,7 +71,7 @@ impl Check {
     }
 
     pub fn input(&mut self, now: Now, input: &Input) {
-        self.calls.input(now, input);
+        self.calls.input(input);
         self.claim = self.claim.filter(|(_, until)| now.mono < *until);
         match input {
             Input::Claimed(Ok(claim)) => {

@@ -47,6 +47,7 @@ const ENTRIES: &[&str] = &[
     "input-accepted/1",
     "call-admitted/1",
     "usage-reported/1",
+    "execution-recorded/1",
     "run-ended/1",
 ];
 

@@ -15,6 +15,7 @@ use agent_roundtable::conversation::input::{
 use agent_roundtable::conversation::trace::EffectDigest;
 use agent_roundtable::driver::host::Task;
 use agent_roundtable::driver::{Driver, Host};
+use agent_roundtable::record::execution::ExecutionRecord;
 use agent_roundtable::record::model::{
     self, Checkpoint, CompletedTurn, Id, Message, Outcome, ParticipantResponse, StopReason,
 };
@@ -119,6 +120,27 @@ impl SimHost {
         let (ticket, promise) = self.ticket();
         self.input(Input::UsageReported { ticket, attempt: attempt.clone(), report });
         promise
+    }
+
+    pub fn record(&self, attempt: &Id, record: ExecutionRecord) -> Rc<Promise<TicketResult>> {
+        let (input, promise) = self.asked(|ticket| Input::RecordAsked { ticket, attempt: attempt.clone(), record });
+        self.input(input);
+        promise
+    }
+
+    /// What a member reads back of an execution, and the revision that the engine knows to be stored.
+    pub fn records(&self, attempt: &Id, execution: &str) -> (Result<Vec<ExecutionRecord>, RoundtableError>, u64) {
+        let driver = self.driver.borrow().upgrade().unwrap();
+        driver.with_machine(|machine| {
+            let records = machine.records(attempt, execution);
+            (records.map(|records| records.into_iter().cloned().collect()), machine.durable().revision)
+        })
+    }
+
+    /// An input with a ticket of its own, and the promise of its answer.
+    pub fn asked(&self, make: impl FnOnce(Ticket) -> Input) -> (Input, Rc<Promise<TicketResult>>) {
+        let (ticket, promise) = self.ticket();
+        (make(ticket), promise)
     }
 
     pub fn input(&self, input: Input) {

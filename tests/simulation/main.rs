@@ -26,6 +26,7 @@ mod marks;
 mod member;
 mod metering;
 mod plan;
+mod recording;
 mod rival;
 mod rng;
 mod schedule;

@@ -3,8 +3,8 @@
 use crate::executor::{First, race};
 use crate::faults::Fault;
 use crate::host::{Attempt, SimHost};
-use crate::metering;
 use crate::plan::{CHECKPOINT_VERSION, Role};
+use crate::{metering, recording};
 use agent_roundtable::conversation::effect::TurnView;
 use agent_roundtable::conversation::error::Thrown;
 use agent_roundtable::conversation::input::{Request, SessionId, SessionTraits};
@@ -66,13 +66,13 @@ pub async fn contribute(
         world.log(|| format!("{} hangs", role.id));
         return hang(host, &attempt, &role).await;
     }
-    match race(work(host, &attempt, &role), attempt.signal.wait()).await {
+    match race(work(host, &attempt, &role, &turn.turn_id), attempt.signal.wait()).await {
         First::Left(outcome) => outcome,
         First::Right(reason) => obey(host, &role, reason).await,
     }
 }
 
-async fn work(host: &SimHost, attempt: &Rc<Attempt>, role: &Role) -> Result<Outcome, Thrown> {
+async fn work(host: &SimHost, attempt: &Rc<Attempt>, role: &Role, turn: &Id) -> Result<Outcome, Thrown> {
     let world = &host.world;
     if world.strikes(Fault::MemberThrew) {
         return Err(thrown("a fault of its own"));
@@ -81,6 +81,7 @@ async fn work(host: &SimHost, attempt: &Rc<Attempt>, role: &Role) -> Result<Outc
     if role.is_metered {
         metering::spend(host, attempt, world.plan.calls_per_attempt).await?;
     }
+    recording::keep(host, attempt, turn).await;
     call_back(host).await;
     world.executor.sleep(world.pause_ms()).await;
     if world.strikes(Fault::MemberThrew) {

@@ -3,6 +3,7 @@
 use crate::faults::Fault;
 use crate::host::{Attempt, SimHost, TicketResult};
 use crate::member::thrown;
+use crate::recording;
 use agent_roundtable::conversation::effect::ServiceRefusal;
 use agent_roundtable::conversation::error::{Code, Thrown};
 use agent_roundtable::record::model::Id;
@@ -23,6 +24,10 @@ pub async fn spend(host: &SimHost, attempt: &Rc<Attempt>, at_most: u64) -> Resul
             provider_id: "sim".into(),
             model_id: rng.pick(&["small", "large"]).to_string().into(),
         };
+        if rng.chance(100) {
+            // Then asked for once more, which is granted as it was.
+            recording::together(host, attempt, call.clone()).await;
+        }
         match host.admit(&attempt.id, call.clone()).wait().await {
             Ok(()) => {}
             Err(refusal) => {

@@ -5,6 +5,7 @@ use crate::ledger::Ledger;
 use agent_roundtable::record::entry::{
     Answered, Created, Door, Entry, GroupCommitted, GroupStarted, InputAccepted, TurnPrepared, TurnStarted, Withdrawn,
 };
+use agent_roundtable::record::execution::ExecutionRecord;
 use agent_roundtable::record::model::{
     Checkpoint, CompletedOutcome, Id, InputResponse, Limits, Message, ModelCalls, Outcome, ParticipantResponse,
     Request, RequestKind, Response, RunOutcome, Selection, Selector,
@@ -43,6 +44,8 @@ pub struct Shadow {
     pub history: Vec<(u64, u64)>,
     /// Text that was private once, with the revision that made it public.
     pub public_since: BTreeMap<String, u64>,
+    /// The revision of each admission and execution record.
+    pub brought: BTreeMap<Id, u64>,
     states: BTreeMap<Id, Checkpoint>,
     seen: BTreeMap<Id, BTreeSet<usize>>,
     decisions: usize,
@@ -72,6 +75,8 @@ pub struct Turn {
     pub waits_on: Vec<Id>,
     /// The requests of every wait it had, in order.
     pub asked: Vec<Id>,
+    /// What its attempts recorded, until it is prepared with nothing to wait for, or fails.
+    pub records: Vec<ExecutionRecord>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,6 +158,7 @@ impl Shadow {
                 let live = matches!(turn.stage, Stage::Running(_) | Stage::Settled);
                 rule(live, "only a live turn fails")?;
                 turn.stage = Stage::Failed;
+                turn.records.clear();
                 Ok(())
             }
             Entry::TurnStopped(stopped) => {
@@ -179,12 +185,23 @@ impl Shadow {
             Entry::CallAdmitted(call) => {
                 let who = self.payer(&call.attempt_id)?;
                 rule(self.is_live(&call.attempt_id), "C40: a late admission is refused")?;
+                self.brought.insert(call.call_id.clone(), revision);
                 self.ledger.admitted(call, who, self.limits.as_ref())
             }
             Entry::UsageReported(report) => {
                 self.payer(&report.attempt_id)?;
                 let version = self.created.as_ref().and_then(|created| created.price_version.clone());
                 self.ledger.reported(report, version)
+            }
+            Entry::ExecutionRecorded(recorded) => {
+                let record = &recorded.record;
+                self.brought.insert(record.id.clone(), revision);
+                let mut turns = self.group.iter_mut().flat_map(|group| &mut group.turns);
+                let runs = |turn: &&mut Turn| turn.stage == Stage::Running(recorded.attempt_id.clone());
+                let turn = turns.find(runs).ok_or("C40: only a running attempt records")?;
+                let fresh = turn.records.iter().all(|known| known.id != record.id);
+                turn.records.push(record.clone());
+                rule(fresh, "C44: a record is stored once")
             }
             Entry::RunEnded(ended) => {
                 let run = self.run.take().filter(|run| run.id == ended.run_id);
@@ -224,6 +241,11 @@ impl Shadow {
 
     pub fn find_turn(&self, id: &str) -> Option<&Turn> {
         self.group.as_ref()?.turns.iter().find(|turn| &*turn.id == id)
+    }
+
+    /// What the attempts of an open turn recorded, in order.
+    pub fn records(&self, turn: &str) -> &[ExecutionRecord] {
+        self.find_turn(turn).map_or(&[], |turn| &turn.records)
     }
 
     pub fn running(&self, attempt: &str) -> Option<&Turn> {
@@ -300,9 +322,10 @@ impl Shadow {
         let mut turns = Vec::new();
         for (id, participant) in started.turn_ids.iter().zip(names) {
             self.fresh(id)?;
-            let (waits_on, asked) = (Vec::new(), Vec::new());
+            let (waits_on, asked, records) = (Vec::new(), Vec::new(), Vec::new());
             let id = id.clone();
-            turns.push(Turn { id, participant, stage: Stage::Pending, attempt: None, outcome: None, waits_on, asked });
+            let (stage, attempt, outcome) = (Stage::Pending, None, None);
+            turns.push(Turn { id, participant, stage, attempt, outcome, waits_on, asked, records });
         }
         if let Some(request_id) = &started.request_id {
             self.fresh(request_id)?;
@@ -375,6 +398,7 @@ impl Shadow {
         rule(turn.stage == Stage::Settled, "C15: only a settled turn is prepared")?;
         let Some(Outcome::Wait { requests }) = &turn.outcome else {
             turn.stage = Stage::Prepared;
+            turn.records.clear();
             return Ok(());
         };
         rule(prepared.checkpoint.is_some(), "C25: a wait is parked with a checkpoint")?;

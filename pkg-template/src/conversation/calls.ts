@@ -1,7 +1,18 @@
 /** The arguments of a host's calls, checked and written as the requests the engine reads. */
 
 import type { Roundtable, UsageReport } from '../types.js';
-import { BadValue, describe, exactly, identifier, jsonText, MAX_CONTENT, MAX_TEXT, members, text } from '../values.js';
+import {
+  BadValue,
+  codedText,
+  describe,
+  exactly,
+  identifier,
+  jsonText,
+  MAX_CONTENT,
+  MAX_TEXT,
+  members,
+  text,
+} from '../values.js';
 
 type Argument<Call extends keyof Roundtable> = Roundtable[Call] extends (input: infer Input) => unknown ? Input : never;
 
@@ -56,6 +67,13 @@ export function modelCall(call: unknown): string {
     providerId: identifier(given.get('providerId'), 'call.providerId'),
     modelId: identifier(given.get('modelId'), 'call.modelId'),
   });
+}
+
+/** A line of an execution's journal, its dates coded. @throws BadValue naming the member that is wrong */
+export function executionRecord(record: unknown): string {
+  const given = members(record, 'record');
+  for (const key of ['id', 'executionId']) identifier(given.get(key), `record.${key}`);
+  return codedText(record, 'record');
 }
 
 const OUTCOMES: readonly UsageReport['outcome'][] = ['completed', 'failed', 'cancelled', 'cache-hit'];

@@ -49,6 +49,8 @@ export class EngineHandle {
   readonly #calls = new Map<number, Pending>();
   readonly #tickets = new Map<number, Pending & { readonly signal: () => AbortSignal }>();
   #next = 0;
+  /** The engine is about to be given what attempts asked. */
+  #asking = false;
   readonly #onLost: () => void;
 
   /** @throws RoundtableError `invalid-config` */
@@ -102,6 +104,13 @@ export class EngineHandle {
       const ticket = this.#next++;
       this.#tickets.set(ticket, { resolve: () => resolve(), reject, signal });
       this.use((handle) => start(handle, ticket));
+      // What is asked at the same moment is asked as one.
+      if (this.#asking) return;
+      this.#asking = true;
+      queueMicrotask(() => {
+        this.#asking = false;
+        this.use((handle) => handle.ask());
+      });
     });
   }
 

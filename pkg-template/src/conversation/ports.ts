@@ -11,9 +11,10 @@ import type {
   TurnServices,
   UsageRecord,
 } from '../types.js';
-import { BadValue } from '../values.js';
+import type { ExecutionRecord } from '../runtime/types.js';
+import { BadValue, identifier, revive } from '../values.js';
 import { abortReason, type Attempt, Attempts, type StopReason, type TellDelta } from './attempts.js';
-import { modelCall, usageReport } from './calls.js';
+import { executionRecord, modelCall, usageReport } from './calls.js';
 import { Timekeeper } from './clock.js';
 import { checked, EngineHandle, type EnginePorts } from './engine-handle.js';
 import { callHost, callHostNow } from './inside.js';
@@ -46,6 +47,8 @@ export class Ports implements EnginePorts {
   cancelReason: () => unknown = () => undefined;
   readonly #options: ReadOptions;
   readonly #conversationId: string;
+  /** Whether what an execution records outlives the process. */
+  readonly #durable: boolean;
   readonly #purpose: string | undefined;
   readonly #participants: SelectionContext['participants'];
   readonly #store: StorePort;
@@ -67,6 +70,7 @@ export class Ports implements EnginePorts {
       participants: { id: string; kind: 'agent' | 'external'; description?: string }[];
     };
     this.#conversationId = conversationId;
+    this.#durable = options.config['recovery'] === 'durable';
     this.#purpose = purpose;
     this.#participants = Object.freeze(
       participants.map(({ id, kind, description }) =>
@@ -303,6 +307,18 @@ export class Ports implements EnginePorts {
       recordUsage: async (report) => {
         const request = checked(() => usageReport(report));
         await this.engine.ticket(signal, (handle, ticket) => handle.report(ticket, attempt.id, request));
+      },
+      journal: {
+        durable: this.#durable,
+        append: async (record) => {
+          const line = checked(() => executionRecord(record));
+          await this.engine.ticket(signal, (handle, ticket) => handle.record(ticket, attempt.id, line));
+        },
+        read: async (executionId) => {
+          const id = checked(() => identifier(executionId, 'executionId'));
+          const records = this.engine.read((handle) => handle.records(attempt.id, id));
+          return revive(JSON.parse(records)) as ExecutionRecord[];
+        },
       },
     };
   }

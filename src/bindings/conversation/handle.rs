@@ -11,12 +11,13 @@ use crate::conversation::emission::events_after;
 use crate::conversation::error::{Code, RoundtableError};
 use crate::conversation::input::{Batch, CallId, Input, Request, Ticket};
 use crate::driver::Driver;
+use crate::record::execution::ExecutionRecord;
 use crate::record::model;
 use crate::record::usage::{ModelCall, UsageReport};
 use crate::value::read::read;
 use crate::value::{Json, JsonError};
 use serde::Serialize;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use wasm_bindgen::prelude::{JsValue, wasm_bindgen};
 
@@ -29,6 +30,8 @@ pub struct RoundtableHandle {
     slots: Slots,
     executor: Executor,
     observed: Rc<Cell<bool>>,
+    /// What attempts asked at this moment, not yet given to the machine.
+    asked: RefCell<Vec<Input>>,
 }
 
 /// What a snapshot shows beside the transcript.
@@ -54,7 +57,8 @@ impl RoundtableHandle {
             executor: executor.clone(),
             observed: observed.clone(),
         };
-        Ok(RoundtableHandle { driver: Driver::new(machine, host), ports, slots, executor, observed })
+        let (driver, asked) = (Driver::new(machine, host), RefCell::default());
+        Ok(RoundtableHandle { driver, ports, slots, executor, observed, asked })
     }
 
     /// `run()`; `aborted` where its signal fired before the call.
@@ -84,20 +88,43 @@ impl RoundtableHandle {
         self.step(Input::Aborted { call });
     }
 
-    /// A member or the selector wants to call a model.
+    /// A member or the selector wants to call a model. The machine is told by [`RoundtableHandle::ask`],
+    /// or before anything else happens; so it is with reports and records.
     pub fn admit(&self, ticket: Ticket, attempt: &str, call: &str) {
         match read::<ModelCall>(call) {
-            Ok(call) => self.step(Input::AdmissionAsked { ticket, attempt: attempt.into(), call }),
-            Err(error) => self.refuse_ticket(ticket, error),
+            Ok(call) => self.note(Input::AdmissionAsked { ticket, attempt: attempt.into(), call }),
+            Err(error) => self.refuse_ticket(ticket, Code::Internal, error),
         }
     }
 
     /// A member or the selector reports a model call.
     pub fn report(&self, ticket: Ticket, attempt: &str, report: &str) {
         match read::<UsageReport>(report) {
-            Ok(report) => self.step(Input::UsageReported { ticket, attempt: attempt.into(), report }),
-            Err(error) => self.refuse_ticket(ticket, error),
+            Ok(report) => self.note(Input::UsageReported { ticket, attempt: attempt.into(), report }),
+            Err(error) => self.refuse_ticket(ticket, Code::Internal, error),
         }
+    }
+
+    /// A member writes a line of its execution's journal.
+    pub fn record(&self, ticket: Ticket, attempt: &str, record: &str) {
+        match ExecutionRecord::parse(record) {
+            Ok(record) => self.note(Input::RecordAsked { ticket, attempt: attempt.into(), record }),
+            Err(error) => self.refuse_ticket(ticket, Code::InvalidConfig, error),
+        }
+    }
+
+    /// Gives the machine what attempts asked, as one.
+    pub fn ask(&self) {
+        self.take_asked();
+        self.executor.drain();
+    }
+
+    /// JSON of the durable records of one execution; throws the JSON of an error.
+    pub fn records(&self, attempt: &str, execution: &str) -> Result<String, JsValue> {
+        let attempt = attempt.into();
+        self.driver.with_machine(|machine| {
+            machine.records(&attempt, execution).map(|records| json(&records)).map_err(|error| json(&error).into())
+        })
     }
 
     /// A timer ran out.
@@ -175,7 +202,20 @@ impl RoundtableHandle {
 
 impl RoundtableHandle {
     fn input(&self, input: Input) {
+        self.take_asked();
         self.driver.input(input);
+    }
+
+    fn note(&self, input: Input) {
+        self.asked.borrow_mut().push(input);
+    }
+
+    fn take_asked(&self) {
+        let mut inputs = self.asked.take();
+        let input = if inputs.len() > 1 { Some(Input::Together { inputs }) } else { inputs.pop() };
+        if let Some(input) = input {
+            self.driver.input(input);
+        }
     }
 
     fn step(&self, input: Input) {
@@ -184,6 +224,7 @@ impl RoundtableHandle {
     }
 
     fn answer(&self, slot: u32, answer: Answer) {
+        self.take_asked();
         self.slots.settle(slot, answer);
         self.executor.drain();
     }
@@ -192,8 +233,8 @@ impl RoundtableHandle {
         let _ = self.ports.reply(call, false, &json(&error));
     }
 
-    fn refuse_ticket(&self, ticket: Ticket, error: JsonError) {
-        let error = RoundtableError::new(Code::Internal, error.message);
+    fn refuse_ticket(&self, ticket: Ticket, code: Code, error: JsonError) {
+        let error = RoundtableError::new(code, error.message);
         let _ = self.ports.answer(ticket, Some(&json(&error)));
     }
 }
