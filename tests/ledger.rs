@@ -6,14 +6,14 @@ mod support;
 use agent_roundtable::conversation::effect::{Reply, ServiceRefusal};
 use agent_roundtable::conversation::error::Thrown;
 use agent_roundtable::conversation::event::EventKind;
-use agent_roundtable::conversation::input::{CallId, Request};
+use agent_roundtable::conversation::input::{CallId, Request, Timer};
 use agent_roundtable::conversation::{Code, Effect, Input, LimitsPatch};
 use agent_roundtable::record::model::{Id, LimitReason, Outcome, RunOutcome, Selection};
 use agent_roundtable::record::usage::{
     CallOutcome, ModelCall, Money, PrincipalKind, Provenance, Tokens, UsageRecord, UsageReport, UsageStatus,
 };
 use std::rc::Rc;
-use support::{Instant, speak, thrown};
+use support::{Instant, lost, speak, thrown};
 
 /// Metered participants and selector, with these caps; `ana` is running, or the selector is.
 struct Ledger {
@@ -197,6 +197,25 @@ fn c40_a_late_report_is_saved_without_an_event_and_a_late_admission_refused() {
     assert_eq!(usage(&ledger.host), before);
     assert_eq!(ledger.host.entries("run-ended").len(), 1);
     assert_eq!(code(ledger.admit("m2")), Code::Conflict);
+}
+
+#[test]
+fn c37_a_run_that_waits_behind_a_late_report_can_be_taken_back() {
+    let mut ledger = Ledger::new(r#","limits":{"maxTurnsPerRun":1}"#);
+    ledger.admit("m1").unwrap();
+    ledger.speaks();
+    ledger.host.append_failures.push_back((lost(), false));
+    let attempt = ledger.attempt.clone();
+    ledger.host.input(Input::UsageReported { ticket: 9, attempt, report: completed("m1", 3, 4) });
+    let call = ledger.host.start(Request::Run { limits: None });
+    assert!(!ledger.host.replies.contains_key(&call), "the report is being repeated");
+    ledger.host.input(Input::Aborted { call });
+    let reply = ledger.host.replies.remove(&call).unwrap().unwrap();
+    assert!(matches!(reply, Reply::Ran { outcome: RunOutcome::Cancelled, .. }), "{reply:?}");
+    ledger.host.now.mono += 50.0;
+    ledger.host.input(Input::TimerFired { timer: Timer::Retry });
+    assert_eq!(ledger.host.answers.remove(&9), Some(Ok(())));
+    assert_eq!(ledger.host.entries("run-started").len(), 1);
 }
 
 #[test]
