@@ -531,6 +531,11 @@ fn c45_a_claim_that_gets_no_answer_is_repeated_three_times() {
     }
     assert_eq!(host.replies.remove(&call).unwrap().unwrap_err().code, Code::Unavailable);
     assert_eq!(host.count(|e| matches!(e, Effect::Claim { .. })), 4);
+    let pauses = host.effects.iter().filter_map(|effect| match effect {
+        Effect::StartTimer { timer: Timer::Retry, delay_ms } => Some(*delay_ms),
+        _ => None,
+    });
+    assert_eq!(pauses.collect::<Vec<_>>(), [50.0, 250.0, 1250.0]);
 }
 
 #[test]
