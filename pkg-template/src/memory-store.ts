@@ -1,8 +1,18 @@
 /** A store in memory: for tests, for conversations that need not outlive their process, and as a model. */
 
-import { RoundtableError } from './errors.js';
 import type { Batch, Claim, ConversationKind, ConversationStore, RecordSummary, StoredRecord } from './store-types.js';
-import { BadValue, describe, isFunction } from './values.js';
+import {
+  copySummary,
+  frozenBatch,
+  isSame,
+  natural,
+  newestFirst,
+  nowOf,
+  PAGE,
+  positive,
+  readCursor,
+  refused,
+} from './stores/shared.js';
 
 interface Stored {
   readonly conversationId: string;
@@ -19,9 +29,6 @@ interface Stored {
   claim: Claim | undefined;
 }
 
-/** How many items a page of a listing has where the query says nothing. */
-const PAGE = 100;
-
 /** Keeps conversations as long as the object lives. Every call is atomic. */
 export class MemoryConversationStore implements ConversationStore {
   readonly durability = 'memory';
@@ -31,11 +38,7 @@ export class MemoryConversationStore implements ConversationStore {
 
   /** @param options `clock`: by whose time claims expire. Default: the environment's */
   constructor(options?: { clock?: { now(): number } }) {
-    const clock = options?.clock;
-    if (clock !== undefined && !isFunction(clock.now)) {
-      throw new RoundtableError('invalid-config', new BadValue('clock.now', 'must be a function').message);
-    }
-    this.#now = clock === undefined ? Date.now : () => clock.now();
+    this.#now = nowOf(options?.clock);
   }
 
   async create(record: Parameters<ConversationStore['create']>[0]): Promise<{ revision: 1 }> {
@@ -48,7 +51,7 @@ export class MemoryConversationStore implements ConversationStore {
       revision: 1,
       summary: copySummary(summary),
       snapshot: undefined,
-      batches: [batch(1, 'create', entries)],
+      batches: [frozenBatch(1, 'create', entries)],
       receipts: new Map([['create', 1]]),
       fence: 0,
       claim: undefined,
@@ -79,9 +82,8 @@ export class MemoryConversationStore implements ConversationStore {
     const stored = this.#records.get(conversationId);
     if (stored === undefined) return undefined;
     const first = stored.batches[0]?.revision ?? stored.revision + 1;
-    if (after + 1 < first)
-      throw refused('not-found', conversationId, `has no batches before revision ${first} any more`);
-    const start = after + 1 - first;
+    const start = natural(after, 'after') + 1 - first;
+    if (start < 0) throw refused('not-found', conversationId, `has no batches before revision ${first} any more`);
     const end = limit === undefined ? undefined : start + positive(limit, 'limit');
     return { revision: stored.revision, batches: stored.batches.slice(start, end) };
   }
@@ -119,7 +121,7 @@ export class MemoryConversationStore implements ConversationStore {
       throw refused('conflict', conversationId, `is at revision ${stored.revision}, not ${expectedRevision}`);
     }
     const revision = stored.revision + 1;
-    stored.batches.push(batch(revision, operationId, entries));
+    stored.batches.push(frozenBatch(revision, operationId, entries));
     stored.receipts.set(operationId, revision);
     stored.revision = revision;
     stored.summary = copySummary(summary);
@@ -155,7 +157,7 @@ export class MemoryConversationStore implements ConversationStore {
   async compact(conversationId: string, beforeRevision: number): Promise<void> {
     const stored = this.#get(conversationId);
     const covered = (stored.snapshot?.revision ?? 0) + 1;
-    if (beforeRevision > covered) {
+    if (positive(beforeRevision, 'beforeRevision') > covered) {
       throw refused('conflict', conversationId, `has no snapshot that covers revision ${beforeRevision - 1}`);
     }
     stored.batches = stored.batches.filter((one) => one.revision >= beforeRevision);
@@ -185,46 +187,4 @@ export class MemoryConversationStore implements ConversationStore {
     }
     return holder;
   }
-}
-
-function batch(revision: number, operationId: string, entries: readonly string[]): Batch {
-  return Object.freeze({ revision, operationId, entries: Object.freeze([...entries]) });
-}
-
-function copySummary(summary: RecordSummary): RecordSummary {
-  if (Object.isFrozen(summary) && Object.isFrozen(summary.members)) return summary;
-  return { ...summary, members: [...summary.members] };
-}
-
-function isSame(a: Claim, b: Claim): boolean {
-  return a.fence === b.fence && a.ownerId === b.ownerId;
-}
-
-type Key = readonly [createdAt: string, conversationId: string];
-
-function newestFirst(a: Key, b: Key): number {
-  if (a[0] !== b[0]) return a[0] > b[0] ? -1 : 1;
-  if (a[1] === b[1]) return 0;
-  return a[1] < b[1] ? -1 : 1;
-}
-
-function readCursor(cursor: string): Key {
-  try {
-    const key: unknown = JSON.parse(cursor);
-    if (Array.isArray(key) && key.length === 2 && key.every((part) => typeof part === 'string')) {
-      return [key[0] as string, key[1] as string];
-    }
-  } catch {
-    // Refused below, like any other text that no listing gave.
-  }
-  throw new RoundtableError('invalid-config', 'cursor must be one that a listing gave');
-}
-
-function positive(value: number, name: string): number {
-  if (Number.isSafeInteger(value) && value > 0) return value;
-  throw new RoundtableError('invalid-config', `${name} must be a positive safe integer, not ${describe(value)}`);
-}
-
-function refused(code: 'conflict' | 'busy' | 'stale-claim' | 'not-found', id: string, what: string): RoundtableError {
-  return new RoundtableError(code, `the conversation ${JSON.stringify(id)} ${what}`);
 }

@@ -1,7 +1,8 @@
 /** The storage port: a store keeps lines and claims, and never looks inside a line. */
 
 /**
- * Where conversations are kept. A rejection whose `code` is `conflict` (revision or existence),
+ * Where conversations are kept. `storeConformance` of `agent-roundtable/testing` tries a store on every
+ * rule of this page. A rejection whose `code` is `conflict` (revision or existence),
  * `busy`, `stale-claim` or `not-found` says that nothing was written; after any other the outcome is
  * unknown, and an append is repeated under the same operation id.
  */
@@ -57,7 +58,7 @@ export interface ConversationStore {
     summary: RecordSummary;
     snapshot?: string;
   }): Promise<{ revision: number }>;
-  /** Newest `createdAt` first, then by id. */
+  /** Newest `createdAt` first, then by id in the order of UTF-16 units. A cursor stays valid while others write. */
   list(query: {
     kind?: ConversationKind;
     status?: RecordStatus;

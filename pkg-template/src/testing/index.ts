@@ -1,5 +1,6 @@
 /** What helps to test conversations: scripts, time and faults that a test controls. */
 
+export { type ConformanceOptions, type MakeStore, type StoreUnderTest, storeConformance } from './conformance/index.js';
 export { faultyStore, type StoreCall, type StoreFault } from './faulty-store.js';
 export {
   type ParticipantScript,
