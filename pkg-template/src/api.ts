@@ -3,6 +3,7 @@
 import { currentEngine } from './engine.js';
 
 export { RoundtableError, type RoundtableErrorCode } from './errors.js';
+export { exportTranscript } from './inspection/transcript.js';
 export { MemoryConversationStore } from './memory-store.js';
 export * from './replay/index.js';
 export { roundRobin } from './round-robin.js';

@@ -12,6 +12,7 @@ pub mod model;
 mod round_robin;
 pub mod state;
 mod tagged;
+pub mod transcript;
 pub mod usage;
 
 pub use entry::Entry;

@@ -4,7 +4,7 @@
 //! line of content, and every line of the purpose but its first, starts with `> `, and ids are
 //! printed on one line whatever they hold.
 
-use crate::value::text::split_lines;
+use crate::value::quote::{continued, quoted, single_line};
 
 /// What is shown when there is nothing new to show, so that a runtime is never called with a blank.
 pub const NOTHING_NEW: &str = "(There are no new messages since your last turn.)";
@@ -29,35 +29,4 @@ pub fn render_shared_increment(purpose: Option<&str>, messages: &[IncrementMessa
     blocks
         .extend(messages.iter().map(|m| format!("### From {}\n{}", single_line(m.participant_id), quoted(m.content))));
     if blocks.is_empty() { NOTHING_NEW.to_owned() } else { blocks.join("\n\n") }
-}
-
-/// Every line of `text` behind `> `; an empty text is one such line.
-#[must_use]
-pub fn quoted(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 8);
-    for (index, line) in split_lines(text).enumerate() {
-        out.push_str(if index == 0 { "> " } else { "\n> " });
-        out.push_str(line);
-    }
-    out
-}
-
-/// `text` as the rest of a line: what follows its first line is quoted.
-#[must_use]
-pub fn continued(text: &str) -> String {
-    split_lines(text).collect::<Vec<_>>().join("\n> ")
-}
-
-/// `text` on one line: control characters and line boundaries as `\u` escapes.
-#[must_use]
-pub fn single_line(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\u{2028}' | '\u{2029}' => out.push_str(&format!("\\u{:04X}", c as u32)),
-            c if c.is_control() => out.push_str(&format!("\\u{:04X}", c as u32)),
-            c => out.push(c),
-        }
-    }
-    out
 }

@@ -4,6 +4,7 @@ pub mod bounds;
 pub mod hash;
 pub mod instant;
 pub mod json;
+pub mod quote;
 pub mod read;
 pub mod sorted_map;
 pub mod text;

@@ -1,7 +1,8 @@
 //! Rendering and outcome mapping.
 
 use agent_roundtable::runtime::outcome::{TurnOutcome, outcome_of};
-use agent_roundtable::runtime::render::{IncrementMessage, NOTHING_NEW, quoted, render_shared_increment, single_line};
+use agent_roundtable::runtime::render::{IncrementMessage, NOTHING_NEW, render_shared_increment};
+use agent_roundtable::value::quote::{quoted, single_line};
 use proptest::prelude::*;
 
 fn message<'a>(participant_id: &'a str, content: &'a str) -> IncrementMessage<'a> {
