@@ -38,7 +38,6 @@ const parts = [
   { name: 'biome', tags: ['lint'], lane: 'package', command: 'node_modules/.bin/biome ci --error-on-warnings' },
   { name: 'build', tags: [], lane: 'package', env: 'xtask', command: 'cargo xtask build' },
   ...nodeSuites(),
-  ...testFiles('tests/stores').map((file) => ({ ...onPackage('stores', file), setup: 'stores' })),
   ...testFiles('tests/packaging').map((file) => onPackage('consumers', file)),
   {
     name: 'install the demo',
@@ -90,7 +89,7 @@ if (wanted[0] === '--list') {
   process.exit(0);
 }
 const chosen = choose(wanted);
-const setup = ['test', 'stores'].find((name) => chosen.some((part) => part.setup === name)) ?? 'build';
+const setup = chosen.some((part) => part.setup === 'test') ? 'test' : 'build';
 const wasmEnvironment = setUp(setup);
 const failed = await runParts(chosen, {
   root,

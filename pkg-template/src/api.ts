@@ -3,6 +3,8 @@
 import { currentEngine } from './engine.js';
 
 export { RoundtableError, type RoundtableErrorCode } from './errors.js';
+export { followConversation, type FollowOptions } from './inspection/follow.js';
+export { readConversation } from './inspection/read.js';
 export { exportTranscript } from './inspection/transcript.js';
 export { MemoryConversationStore } from './memory-store.js';
 export * from './replay/index.js';

@@ -34,6 +34,7 @@ export class MemoryConversationStore implements ConversationStore {
   readonly durability = 'memory';
   readonly identity = 'memory';
   readonly #records = new Map<string, Stored>();
+  readonly #watchers = new Map<string, Set<() => void>>();
   readonly #now: () => number;
 
   /** @param options `clock`: by whose time claims expire. Default: the environment's */
@@ -126,6 +127,7 @@ export class MemoryConversationStore implements ConversationStore {
     stored.revision = revision;
     stored.summary = copySummary(summary);
     if (snapshot !== undefined) stored.snapshot = { revision, state: snapshot };
+    this.#tell(conversationId);
     return { revision };
   }
 
@@ -168,6 +170,23 @@ export class MemoryConversationStore implements ConversationStore {
     if (stored === undefined) return;
     if (this.#holder(stored) !== undefined) throw refused('busy', conversationId, 'is claimed');
     this.#records.delete(conversationId);
+    this.#tell(conversationId);
+  }
+
+  watch(conversationId: string, changed: () => void): () => void {
+    const watchers = this.#watchers.get(conversationId) ?? new Set();
+    this.#watchers.set(conversationId, watchers);
+    // One of its own for each call, so that the same function may watch twice.
+    const watcher = (): void => changed();
+    watchers.add(watcher);
+    return () => {
+      watchers.delete(watcher);
+      if (watchers.size === 0 && this.#watchers.get(conversationId) === watchers) this.#watchers.delete(conversationId);
+    };
+  }
+
+  #tell(conversationId: string): void {
+    for (const watcher of this.#watchers.get(conversationId) ?? []) watcher();
   }
 
   #get(conversationId: string): Stored {

@@ -1,4 +1,4 @@
-/** What needs Node: files, and stores in them. */
+/** What needs Node: files. */
 
 import './inline-module.js';
 
@@ -9,4 +9,3 @@ export {
   type SessionLogWriterOptions,
 } from './replay/node-log.js';
 export { nodePayloadSource } from './replay/node-payloads.js';
-export { type FileStoreOptions, fileStore } from './stores/file/index.js';

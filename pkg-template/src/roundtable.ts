@@ -16,7 +16,7 @@ import type {
   RoundtableOptions,
   RunResult,
 } from './types.js';
-import { BadValue, describe, members } from './values.js';
+import { members, readSignal } from './values.js';
 
 /**
  * A new conversation. Nothing is stored and nothing is called before the first call that writes.
@@ -156,13 +156,4 @@ function readRunOptions(options: unknown): { signal: AbortSignal | undefined; li
   if (options === undefined) return { signal: undefined, limits: undefined };
   const given = members(options, 'options');
   return { signal: readSignal(given.get('signal'), 'signal'), limits: plain(given.get('limits'), 'limits', 'id') };
-}
-
-// Any object that behaves like one, since polyfills and other realms have signals of their own.
-function readSignal(value: unknown, path: string): AbortSignal | undefined {
-  if (value === undefined) return undefined;
-  const signal = value as Partial<AbortSignal> | null;
-  if (typeof signal?.addEventListener === 'function' && typeof signal.aborted === 'boolean')
-    return signal as AbortSignal;
-  throw new BadValue(path, `must be an AbortSignal, not ${describe(value)}`);
 }

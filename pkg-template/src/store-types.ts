@@ -82,6 +82,11 @@ export interface ConversationStore {
    * @throws `busy` while a claim is held
    */
   delete(conversationId: string): Promise<void>;
+  /**
+   * Optional. Calls `changed` soon after a batch landed or the record was deleted, whoever did it; it may
+   * miss some and may call for nothing. Gives what ends it. Never throws, and `changed` never does.
+   */
+  watch?(conversationId: string, changed: () => void): () => void;
 }
 
 export type ConversationKind = 'roundtable' | 'team' | 'deliberation';

@@ -268,3 +268,12 @@ export function deepFreeze<T>(value: T): T {
   }
   return value;
 }
+
+/** An optional signal: any object that behaves like one, since polyfills and other realms have their own. */
+export function readSignal(value: unknown, path: string): AbortSignal | undefined {
+  if (value === undefined) return undefined;
+  const signal = value as Partial<AbortSignal> | null;
+  if (typeof signal?.addEventListener === 'function' && typeof signal.aborted === 'boolean')
+    return signal as AbortSignal;
+  throw new BadValue(path, `must be an AbortSignal, not ${describe(value)}`);
+}

@@ -1,17 +1,155 @@
 //! Reading conversations without taking part in them.
 
-use crate::conversation::{Code, RoundtableError};
+use crate::conversation::effect::Status;
+use crate::conversation::emission::events_of;
+use crate::conversation::{Code, Event, RoundtableError};
+use crate::record::model::{CompletedTurn, Message, Participant, Request};
+use crate::record::reading::{Journal, RecordError};
+use crate::record::state::State;
 use crate::record::transcript::{Format, transcript};
+use crate::record::usage::UsageRecord;
 use crate::value::write::write;
+use serde::Serialize;
+use std::rc::Rc;
 use wasm_bindgen::prelude::{JsValue, wasm_bindgen};
+
+/// A journal on its way in, batch after batch. Every refusal is thrown as the JSON of an error.
+#[wasm_bindgen]
+pub struct JournalReader {
+    conversation_id: String,
+    journal: Journal,
+}
+
+#[wasm_bindgen]
+impl JournalReader {
+    /// A reader that has read nothing.
+    #[wasm_bindgen(constructor)]
+    #[must_use]
+    pub fn new(conversation_id: String) -> JournalReader {
+        JournalReader { conversation_id, journal: Journal::default() }
+    }
+
+    /// Folds in the next batches; JSON of their events after a revision, where one is given. `lines`: for
+    /// each batch its revision, a line with the number of its entries, then those, one a line.
+    pub fn add(&mut self, lines: &str, events_after: Option<f64>) -> Result<String, JsValue> {
+        let mut events = Vec::new();
+        let mut lines = lines.split('\n');
+        while let Some(revision) = lines.next().filter(|line| !line.is_empty()) {
+            let (Ok(revision), Some(Ok(count))) = (revision.parse(), lines.next().map(str::parse)) else {
+                return Err(refused(Code::Internal, "the shell wrote batches in another form"));
+            };
+            self.add_batch(revision, lines.by_ref().take(count), events_after, &mut events)?;
+        }
+        Ok(json(&events))
+    }
+
+    /// The revision that was read last; 0 before the first.
+    #[must_use]
+    pub fn revision(&self) -> f64 {
+        self.journal.folded().map_or(0.0, |state| state.revision as f64)
+    }
+
+    /// Whether the conversation had ended by then.
+    #[must_use]
+    pub fn ended(&self) -> bool {
+        self.journal.folded().is_some_and(|state| state.ended.is_some())
+    }
+
+    /// JSON of everything public.
+    pub fn snapshot(&self) -> Result<String, JsValue> {
+        let state = self.state()?;
+        let shown = |participant| Shown::of(participant);
+        let usage = state.ledger.order.iter().filter_map(|id| state.ledger.records.get(id));
+        Ok(json(&Snapshot {
+            conversation_id: &state.created.conversation_id,
+            revision: state.revision,
+            status: state.status(),
+            purpose: state.created.purpose.as_ref(),
+            participants: state.created.participants.iter().map(shown).collect(),
+            messages: &state.messages,
+            turns: &state.turns,
+            requests: state.open_requests().map(|ask| &ask.request).collect(),
+            usage: usage.collect(),
+        }))
+    }
+}
+
+impl JournalReader {
+    fn add_batch<'a>(
+        &mut self,
+        revision: u64,
+        lines: impl Iterator<Item = &'a str>,
+        events_after: Option<f64>,
+        events: &mut Vec<Event>,
+    ) -> Result<(), JsValue> {
+        let told = events_after.is_some_and(|after| revision as f64 > after);
+        let folded = self.journal.add(revision, lines, |entry, state, messages| {
+            if told {
+                events_of(entry, state, messages, events);
+            }
+        });
+        folded.map_err(invalid)?;
+        let state = self.state()?;
+        if *state.created.conversation_id != *self.conversation_id {
+            return Err(invalid(RecordError { index: 0, reason: "it creates another conversation".to_owned() }));
+        }
+        Ok(())
+    }
+
+    fn state(&self) -> Result<&State, JsValue> {
+        self.journal.folded().ok_or_else(|| refused(Code::InvalidRecord, "the journal has no entries"))
+    }
+}
+
+/// What a snapshot shows.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Snapshot<'a> {
+    conversation_id: &'a Rc<str>,
+    revision: u64,
+    status: Status,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    purpose: Option<&'a Rc<str>>,
+    participants: Vec<Shown<'a>>,
+    messages: &'a [Rc<Message>],
+    turns: &'a [Rc<CompletedTurn>],
+    requests: Vec<&'a Request>,
+    usage: Vec<&'a Rc<UsageRecord>>,
+}
+
+/// What a snapshot shows of a participant.
+#[derive(Serialize)]
+struct Shown<'a> {
+    id: &'a Rc<str>,
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a Rc<str>>,
+}
+
+impl<'a> Shown<'a> {
+    fn of(participant: &'a Participant) -> Shown<'a> {
+        let Participant { id, description, agent } = participant;
+        let kind = if agent.is_some() { "agent" } else { "external" };
+        Shown { id, kind, description: description.as_ref() }
+    }
+}
 
 /// The transcript of a snapshot, given as JSON; as Markdown or as JSON Lines. Throws the JSON of an error.
 #[wasm_bindgen(js_name = exportTranscript)]
 pub fn export_transcript(snapshot: &str, markdown: bool) -> Result<String, JsValue> {
     let format = if markdown { Format::Markdown } else { Format::JsonLines };
-    transcript(snapshot, format).map_err(|error| refused(Code::InvalidConfig, format!("snapshot: {error}")))
+    transcript(snapshot, format).map_err(|error| refused(Code::InvalidConfig, &format!("snapshot: {error}")))
 }
 
-fn refused(code: Code, message: String) -> JsValue {
-    write(&RoundtableError::new(code, message)).unwrap_or_default().into()
+fn invalid(error: RecordError) -> JsValue {
+    refused(Code::InvalidRecord, &error.to_string())
+}
+
+fn refused(code: Code, message: &str) -> JsValue {
+    json(&RoundtableError::new(code, message)).into()
+}
+
+/// None of the engine's own shapes can fail to serialise.
+fn json(value: &impl Serialize) -> String {
+    write(value).unwrap_or_default()
 }

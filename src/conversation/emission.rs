@@ -39,7 +39,7 @@ pub fn events_after(batches: &[Batch], after: u64) -> Result<Vec<Event>, Roundta
 }
 
 /// Adds the events of an entry, given the state after it and how many messages there were before.
-pub(super) fn events_of(entry: &Entry, state: &State, messages_before: usize, events: &mut Vec<Event>) {
+pub fn events_of(entry: &Entry, state: &State, messages_before: usize, events: &mut Vec<Event>) {
     let mut tell = |at: &Rc<str>, kind: EventKind| {
         events.push(Event {
             conversation_id: state.created.conversation_id.clone(),

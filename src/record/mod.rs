@@ -9,6 +9,7 @@ pub mod fold_turns;
 mod fold_waits;
 pub mod ids;
 pub mod model;
+pub mod reading;
 mod round_robin;
 pub mod state;
 mod tagged;

@@ -4,7 +4,7 @@ import type { ConversationStore } from '../store-types.js';
 
 /** One call of a store. */
 export interface StoreCall {
-  readonly method: Exclude<keyof ConversationStore, 'durability' | 'identity'>;
+  readonly method: Exclude<keyof ConversationStore, 'durability' | 'identity' | 'watch'>;
   /** How many calls of this method came before. */
   readonly index: number;
   readonly args: readonly unknown[];
@@ -32,6 +32,7 @@ export function faultyStore(
 ): ConversationStore {
   const { durability, identity } = store;
   const faulty: Record<string, unknown> = { durability, ...(identity === undefined ? {} : { identity }) };
+  if (store.watch !== undefined) faulty['watch'] = store.watch.bind(store);
   for (const method of METHODS) {
     let calls = 0;
     const reach = store[method].bind(store) as (...args: unknown[]) => Promise<unknown>;
