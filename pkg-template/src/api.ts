@@ -10,11 +10,17 @@ export { MemoryConversationStore } from './memory-store.js';
 export * from './replay/index.js';
 export { roundRobin } from './round-robin.js';
 export { createRoundtable, externalParticipant } from './roundtable.js';
-export { type AgentContext, agentParticipant, type AgentParticipantOptions } from './runtime/agent.js';
+export {
+  type AgentContext,
+  agentParticipant,
+  type AgentParticipantOptions,
+  type RuntimeParticipantOptions,
+} from './runtime/agent.js';
 export type { ConstructionChange, Render } from './runtime/agent-session.js';
 export { RuntimeParticipantError, type RuntimeParticipantErrorCode, ToolSuspension } from './runtime/errors.js';
 export { meterJournal } from './runtime/metering.js';
 export { renderSharedIncrement } from './runtime/render.js';
+export { sessionParticipant, type SessionParticipantOptions } from './runtime/session.js';
 export type {
   AgentOptions,
   ChatMessage,
@@ -25,6 +31,8 @@ export type {
   ExecutionJournal,
   ExecutionRecord,
   JsonSchema,
+  Permissions,
+  SessionOptions,
   Tool,
   ToolSchema,
 } from './runtime/types.js';

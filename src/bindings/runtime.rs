@@ -5,10 +5,11 @@ use crate::record::usage::ModelCall;
 use crate::runtime::agent::AgentLoop;
 use crate::runtime::metering::{self, UsageMetadata};
 use crate::runtime::render::{IncrementMessage, render_shared_increment};
+use crate::runtime::session::permission::Permissions;
 use crate::runtime::wire::{self, OpenError};
-use crate::value::JsonError;
 use crate::value::read::read;
 use crate::value::write::write;
+use crate::value::{Json, JsonError};
 use std::cell::RefCell;
 use wasm_bindgen::prelude::{JsValue, wasm_bindgen};
 
@@ -36,7 +37,7 @@ impl AgentHandle {
         Ok(AgentHandle { agent: RefCell::new(opened.agent), restored: opened.restored })
     }
 
-    /// JSON `{history, changed}`: what the checkpoint restored.
+    /// JSON `{history, changed, sessionId}`: what the checkpoint restored.
     #[must_use]
     pub fn restored(&self) -> String {
         self.restored.clone()
@@ -47,6 +48,12 @@ impl AgentHandle {
     #[must_use]
     pub fn first_turn(&self) -> bool {
         self.agent.borrow().first_turn()
+    }
+
+    /// The execution that waits for answers.
+    #[must_use]
+    pub fn pending(&self) -> Option<String> {
+        self.agent.borrow().pending().map(|pending| pending.execution_id.clone())
     }
 
     /// Takes one input; the effects as a JSON array.
@@ -60,6 +67,16 @@ impl AgentHandle {
     pub fn take_checkpoint(&self) -> String {
         wire::checkpoint_json(&self.agent.borrow_mut().take_checkpoint())
     }
+}
+
+/// `allow`, `ask` or `deny`: what the policy given as JSON says of a tool. Throws the text of what is
+/// wrong with the policy.
+#[wasm_bindgen(js_name = permissionFor)]
+pub fn permission_for(policy: &str, tool: &str) -> Result<String, JsValue> {
+    let failed = |error: String| JsValue::from(error);
+    let policy = Json::parse(policy).map_err(|error| failed(error.message))?;
+    let policy = Permissions::read(&policy).map_err(|error| failed(error.to_string()))?;
+    Ok(policy.verdict(tool).as_str().to_owned())
 }
 
 /// Renders a shared increment; `messages` alternates participant ids and contents.

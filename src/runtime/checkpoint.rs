@@ -50,16 +50,33 @@ pub fn read(config: &AgentConfig, version: &str, data: &Json, append: &[Json]) -
     if version != AGENT_VERSION {
         return refuse(format!("its version is not {AGENT_VERSION}"));
     }
+    let changed = read_fingerprint(config, data, false)?;
+    Ok(Restored { history: read_history(append)?, changed })
+}
+
+/// What changed since the fingerprint in `data` was taken. Another provider or model is refused;
+/// `strict` refuses any difference.
+pub(super) fn read_fingerprint(
+    config: &AgentConfig,
+    data: &Json,
+    strict: bool,
+) -> Result<Vec<ConstructionInput>, CheckpointError> {
     let Some(fingerprint) = data.get("fingerprint") else {
         return refuse("data.fingerprint: missing");
     };
     let stored = Fingerprint::from_json(fingerprint)
         .map_err(|member| CheckpointError { reason: format!("data.fingerprint.{member}: not a SHA-256") })?;
     let changed = stored.differences(&Fingerprint::of(config));
-    let fixed = |input: &&ConstructionInput| matches!(input, ConstructionInput::Provider | ConstructionInput::Model);
-    if let Some(input) = changed.iter().find(fixed) {
-        return refuse(format!("the {} differs from the one that wrote it", input.as_str()));
+    let refused =
+        |input: &&ConstructionInput| strict || matches!(input, ConstructionInput::Provider | ConstructionInput::Model);
+    match changed.iter().find(refused) {
+        Some(input) => refuse(format!("the {} differs from the one that wrote it", input.as_str())),
+        None => Ok(changed),
     }
+}
+
+/// The messages of every append, joined: strict shapes, no system message, every tool call answered.
+pub(super) fn read_history(append: &[Json]) -> Result<Vec<ChatMessage>, CheckpointError> {
     let decode = |(i, coded): (usize, &Json)| {
         let message = ChatMessage::decode(coded, &format!("append[{i}]"))?;
         if message.role == Role::System {
@@ -69,12 +86,9 @@ pub fn read(config: &AgentConfig, version: &str, data: &Json, append: &[Json]) -
     };
     let history: Result<Vec<_>, _> = append.iter().enumerate().map(decode).collect();
     let history = history.and_then(|history| check_closed(&history, "append").map(|()| history));
-    match history {
-        Ok(history) => Ok(Restored { history, changed }),
-        Err(error) => refuse(error.to_string()),
-    }
+    history.map_err(|error| CheckpointError { reason: error.to_string() })
 }
 
-fn refuse<T>(reason: impl Into<String>) -> Result<T, CheckpointError> {
+pub(super) fn refuse<T>(reason: impl Into<String>) -> Result<T, CheckpointError> {
     Err(CheckpointError { reason: reason.into() })
 }

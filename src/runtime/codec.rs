@@ -55,6 +55,23 @@ impl Value {
         }
     }
 
+    /// The value as plain JSON; none where it holds a date.
+    #[must_use]
+    pub fn to_plain(&self) -> Option<Json> {
+        Some(match self {
+            Value::Null => Json::Null,
+            Value::Bool(flag) => Json::Bool(*flag),
+            Value::Number(number) => Json::Number(*number),
+            Value::String(text) => Json::String(text.clone()),
+            Value::Array(items) => Json::Array(items.iter().map(Value::to_plain).collect::<Option<_>>()?),
+            Value::Object(members) => {
+                let plain = members.iter().map(|(key, value)| Some((key.clone(), value.to_plain()?)));
+                Json::Object(plain.collect::<Option<_>>()?)
+            }
+            Value::Date(_) => return None,
+        })
+    }
+
     /// What kind of value this is, for messages.
     #[must_use]
     pub fn type_name(&self) -> &'static str {

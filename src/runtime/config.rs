@@ -42,6 +42,8 @@ pub struct ToolDefinition {
     pub description: String,
     /// The JSON schema of its arguments.
     pub parameters: Json,
+    /// Whether running it twice with one idempotency key does no harm.
+    pub idempotent: bool,
 }
 
 /// The checked options of an agent.

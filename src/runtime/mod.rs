@@ -2,7 +2,7 @@
 //!
 //! Everything is pure and synchronous. [`agent::AgentLoop`] takes inputs (a turn started, the model
 //! replied, a tool returned) and yields effects (journal this, call the model, run these tools); the
-//! host performs them. Private history lives here and leaves only as checkpoints; the shared
+//! host performs them. With a [`session::Session`] it asks before each tool and writes down what it does. Private history lives here and leaves only as checkpoints; the shared
 //! transcript sees nothing but a turn's final text.
 
 pub mod agent;
@@ -15,5 +15,6 @@ pub mod metering;
 pub mod outcome;
 pub mod render;
 pub mod schema;
+pub mod session;
 pub mod tool;
 pub mod wire;

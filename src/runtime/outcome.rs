@@ -1,14 +1,17 @@
 //! From the text a run ended with to what the participant does with its turn.
 
+use super::session::approval::ApprovalRequest;
 use crate::value::text::ecmascript_trim;
 
-/// What a finished turn contributes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a turn comes to.
+#[derive(Clone, Debug, PartialEq)]
 pub enum TurnOutcome {
     /// The trimmed text is published.
     Speak(String),
     /// Nothing is published.
     Yield,
+    /// It goes on when these are answered; of a session only.
+    Wait(Vec<ApprovalRequest>),
 }
 
 /// Trims by the rules of ECMAScript: text that is left is spoken, a blank yields.

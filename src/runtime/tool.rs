@@ -28,6 +28,12 @@ pub enum ToolFault {
     /// The tool returned something that is not JSON, or too long.
     #[error("{0}")]
     InvalidResult(String),
+    /// The call was not permitted; where a person said so, with what they said.
+    #[error("the call was denied{}", .0.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default())]
+    Denied(Option<String>),
+    /// The turn was stopped when the call was about to be made.
+    #[error("the turn was stopped before the tool was run")]
+    NotRun,
 }
 
 impl ToolFault {
@@ -39,16 +45,18 @@ impl ToolFault {
             ToolFault::InvalidArguments(_) => "invalid-arguments",
             ToolFault::Failed(_) => "tool-failed",
             ToolFault::InvalidResult(_) => "invalid-result",
+            ToolFault::Denied(_) => "denied",
+            ToolFault::NotRun => "not-run",
         }
     }
 
-    /// What the model reads: `{"error":{"code","message"}}`.
+    /// What the model reads, as canonical JSON: `{"error":{"code","message"}}`.
     #[must_use]
-    pub fn content(&self) -> String {
+    pub fn to_json(&self) -> Json {
         let text = |text: &str| Json::String(text.to_owned());
         let message = truncated(&self.to_string(), MAX_TEXT);
         let error = Json::Object(vec![("code".to_owned(), text(self.code())), ("message".to_owned(), text(&message))]);
-        Json::Object(vec![("error".to_owned(), error)]).canonical()
+        Json::Object(vec![("error".to_owned(), error)])
     }
 }
 

@@ -1,12 +1,19 @@
 //! The agent loop's inputs and effects as JSON, the form in which they cross to a host. Messages and
 //! replies travel coded (see [`codec`]), so dates keep their kind.
 
-use super::agent::{AgentLoop, Effect, Input, ModelCall, RecordBody, ToolOutcome, ToolRun, TurnFailure, TurnStart};
+use super::agent::{
+    AgentLoop, Effect, ExecutionRecord, Input, ModelCall, PermitCall, RecordBody, ToolOutcome, ToolRun, TurnFailure,
+    TurnResume, TurnStart,
+};
 use super::checkpoint::{Checkpoint, CheckpointError, Restored};
 use super::codec;
 use super::config::{AgentConfig, AgentOptions, ConfigError, ToolDefinition};
 use super::message::ChatMessage;
 use super::outcome::TurnOutcome;
+use super::session::SessionIdentity;
+use super::session::approval::ApprovalRequest;
+use super::session::permission::Verdict;
+use super::session::records::RecordedAnswer;
 use super::tool::ToolFault;
 use crate::value::read::{read, read_tagged};
 use crate::value::write::write;
@@ -25,6 +32,7 @@ struct WireOptions {
     max_rounds: Option<f64>,
     temperature: Option<f64>,
     max_tokens: Option<f64>,
+    session: Option<WireSession>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -33,6 +41,18 @@ struct WireTool {
     name: String,
     description: String,
     parameters: Json,
+    #[serde(default)]
+    idempotent: bool,
+}
+
+/// Of an agent behind a permission gate.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct WireSession {
+    conversation_id: String,
+    participant_id: String,
+    environment: String,
+    forked: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -59,29 +79,45 @@ pub enum OpenError {
 pub struct Opened {
     /// The agent.
     pub agent: AgentLoop,
-    /// JSON `{history, changed}`: the restored messages, coded, and the options that changed since.
+    /// JSON `{history, changed, sessionId}`: the restored messages, coded, the options that changed since,
+    /// and the id of a session.
     pub restored: String,
 }
 
 /// Opens an agent from the JSON of its options and, where it is restored, of its checkpoint.
 pub fn open(options: &str, checkpoint: Option<&str>) -> Result<Opened, OpenError> {
-    let config = AgentConfig::new(read_options(options)?)?;
+    let (options, identity) = read_options(options)?;
+    let config = AgentConfig::new(options)?;
     let Some(checkpoint) = checkpoint else {
         let nothing = Restored { history: Vec::new(), changed: Vec::new() };
-        return Ok(Opened { agent: AgentLoop::new(config), restored: restored_json(&nothing) });
+        let agent = match identity {
+            None => AgentLoop::new(config),
+            Some(identity) => AgentLoop::session(config, identity),
+        };
+        return Ok(Opened { restored: restored_json(&agent, &nothing), agent });
     };
-    let stored: WireCheckpoint =
+    let WireCheckpoint { version, data, append } =
         read(checkpoint).map_err(|error| CheckpointError { reason: format!("not a checkpoint: {error}") })?;
-    let (agent, restored) = AgentLoop::restore(config, &stored.version, &stored.data, &stored.append)?;
-    Ok(Opened { agent, restored: restored_json(&restored) })
+    let (agent, restored) = match identity {
+        None => AgentLoop::restore(config, &version, &data, &append)?,
+        Some(identity) => AgentLoop::restore_session(config, identity, &version, &data, &append)?,
+    };
+    Ok(Opened { restored: restored_json(&agent, &restored), agent })
 }
 
-fn read_options(options: &str) -> Result<AgentOptions, ConfigError> {
+fn read_options(options: &str) -> Result<(AgentOptions, Option<SessionIdentity>), ConfigError> {
     let options: WireOptions =
         read(options).map_err(|error| ConfigError { field: "options".to_owned(), message: error.message })?;
-    let tool =
-        |tool: WireTool| ToolDefinition { name: tool.name, description: tool.description, parameters: tool.parameters };
-    Ok(AgentOptions {
+    let tool = |WireTool { name, description, parameters, idempotent }| ToolDefinition {
+        name,
+        description,
+        parameters,
+        idempotent,
+    };
+    let identity = options.session.map(|WireSession { conversation_id, participant_id, environment, forked }| {
+        SessionIdentity { conversation_id, participant_id, environment, forked }
+    });
+    let options = AgentOptions {
         provider_name: options.provider_name,
         provider_has_cache: options.provider_has_cache,
         model: options.model,
@@ -90,18 +126,21 @@ fn read_options(options: &str) -> Result<AgentOptions, ConfigError> {
         max_rounds: options.max_rounds,
         temperature: options.temperature,
         max_tokens: options.max_tokens,
-    })
+    };
+    Ok((options, identity))
 }
 
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct WireRestored<'a> {
     history: Vec<Json>,
     changed: Vec<&'a str>,
+    session_id: Option<&'a str>,
 }
 
-fn restored_json(restored: &Restored) -> String {
+fn restored_json(agent: &AgentLoop, restored: &Restored) -> String {
     let changed = restored.changed.iter().map(|input| input.as_str()).collect();
-    to_json(&WireRestored { history: coded(&restored.history), changed })
+    to_json(&WireRestored { history: coded(&restored.history), changed, session_id: agent.session_id() })
 }
 
 /// Handles one input given as JSON; the effects as a JSON array. The error says what the text lacks.
@@ -127,17 +166,75 @@ pub fn checkpoint_json(checkpoint: &Checkpoint) -> String {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", rename_all_fields = "camelCase", deny_unknown_fields)]
 enum WireInput {
-    Start { turn_id: String, attempt_id: String, input: String, at: f64 },
-    CacheAnswered { call_id: String, reply: Option<Json> },
-    CacheFailed { call_id: String },
-    Appended { call_id: String, at: f64 },
-    AppendRefused { call_id: String },
-    ModelReplied { call_id: String, reply: Json },
-    ModelFailed { call_id: String, message: String },
-    ToolReturned { call_id: String, index: usize, at: f64, result: Json },
-    ToolFailed { call_id: String, index: usize, at: f64, message: String },
-    ToolResultInvalid { call_id: String, index: usize, at: f64, message: String },
-    ToolSuspended { call_id: String, index: usize, at: f64 },
+    Start {
+        turn_id: String,
+        attempt_id: String,
+        input: String,
+        at: f64,
+    },
+    Resume {
+        conversation_id: String,
+        participant_id: String,
+        turn_id: String,
+        group_id: String,
+        attempt_id: String,
+        records: Vec<Json>,
+        responses: Vec<Json>,
+        at: f64,
+    },
+    CacheAnswered {
+        call_id: String,
+        reply: Option<Json>,
+    },
+    CacheFailed {
+        call_id: String,
+    },
+    Appended {
+        call_id: String,
+        at: f64,
+    },
+    AppendRefused {
+        call_id: String,
+    },
+    ModelReplied {
+        call_id: String,
+        reply: Json,
+    },
+    ModelFailed {
+        call_id: String,
+        message: String,
+    },
+    Permitted {
+        call_id: String,
+        verdicts: Vec<String>,
+        at: f64,
+    },
+    PermissionFailed {
+        call_id: String,
+    },
+    ToolReturned {
+        call_id: String,
+        index: usize,
+        at: f64,
+        result: Json,
+    },
+    ToolFailed {
+        call_id: String,
+        index: usize,
+        at: f64,
+        message: String,
+    },
+    ToolResultInvalid {
+        call_id: String,
+        index: usize,
+        at: f64,
+        message: String,
+    },
+    ToolSuspended {
+        call_id: String,
+        index: usize,
+        at: f64,
+    },
     Flushed,
     DeltaFailed,
     Aborted,
@@ -152,6 +249,25 @@ impl WireInput {
             WireInput::Start { turn_id, attempt_id, input, at } => {
                 Input::Start(TurnStart { turn_id, attempt_id, input, at })
             }
+            WireInput::Resume {
+                conversation_id,
+                participant_id,
+                turn_id,
+                group_id,
+                attempt_id,
+                records,
+                responses,
+                at,
+            } => Input::Resume(TurnResume {
+                conversation_id,
+                participant_id,
+                turn_id,
+                group_id,
+                attempt_id,
+                records,
+                responses,
+                at,
+            }),
             WireInput::CacheAnswered { call_id, reply } => {
                 Input::CacheAnswered { call_id, reply: reply.map(value).transpose()? }
             }
@@ -160,6 +276,12 @@ impl WireInput {
             WireInput::AppendRefused { call_id } => Input::AppendRefused { call_id },
             WireInput::ModelReplied { call_id, reply } => Input::ModelReplied { call_id, reply: value(reply)? },
             WireInput::ModelFailed { call_id, message } => Input::ModelFailed { call_id, message },
+            WireInput::Permitted { call_id, verdicts, at } => {
+                // A word that is no verdict denies.
+                let verdicts = verdicts.iter().map(|word| Verdict::parse(word).unwrap_or(Verdict::Deny)).collect();
+                Input::Permitted { call_id, verdicts, at }
+            }
+            WireInput::PermissionFailed { call_id } => Input::PermissionFailed { call_id },
             WireInput::ToolReturned { call_id, index, at, result } => {
                 settled(call_id, index, at, ToolOutcome::Returned(result))
             }
@@ -184,24 +306,65 @@ enum WireEffect {
     AskCache { call_id: String, offer_tools: bool },
     Append { call_id: String, record: WireRecord },
     CallModel { call_id: String, offer_tools: bool },
+    Record { record: WireRecord },
+    Sync { call_id: String },
+    Permit { call_id: String, calls: Vec<WirePermitCall> },
     RunTools { runs: Vec<WireToolRun> },
     Flush,
     Speak { content: String },
     Yield,
+    Wait { requests: Vec<WireRequest> },
     Fail { code: &'static str, message: String },
 }
 
 #[derive(Debug, Serialize)]
-#[serde(tag = "kind")]
+#[serde(tag = "kind", rename_all_fields = "camelCase")]
 enum WireRecord {
+    #[serde(rename = "execution-start")]
+    Start { id: String, turn_id: String, input: String },
     #[serde(rename = "model-request")]
-    Request { id: String },
+    Request { id: String, call_id: String },
     #[serde(rename = "model-response")]
-    Response { id: String, response: Json },
+    Response { id: String, call_id: String, response: Json },
     #[serde(rename = "model-failure")]
-    Failure { id: String, message: String, cancelled: bool },
+    Failure {
+        id: String,
+        call_id: String,
+        message: String,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        cancelled: bool,
+    },
     #[serde(rename = "model-cache-hit")]
-    CacheHit { id: String, response: Json },
+    CacheHit { id: String, call_id: String, response: Json },
+    #[serde(rename = "tool-intent")]
+    Intent { id: String, tool_call_id: String, tool_name: String, arguments: Json, idempotency_key: String },
+    #[serde(rename = "tool-result")]
+    Result { id: String, tool_call_id: String, result: Json },
+    #[serde(rename = "answer")]
+    Answer {
+        id: String,
+        request_id: String,
+        response_id: String,
+        approved: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WirePermitCall {
+    tool_name: String,
+    tool_call_id: String,
+    arguments: Json,
+}
+
+#[derive(Debug, Serialize)]
+struct WireRequest {
+    id: String,
+    reason: String,
+    kind: &'static str,
+    data: Json,
 }
 
 #[derive(Debug, Serialize)]
@@ -222,25 +385,53 @@ impl WireEffect {
             Effect::AskCache(ModelCall { call_id, offer_tools }) => WireEffect::AskCache { call_id, offer_tools },
             Effect::CallModel(ModelCall { call_id, offer_tools }) => WireEffect::CallModel { call_id, offer_tools },
             Effect::Append(record) => {
-                let id = record.id;
-                let record_body = match record.body {
-                    RecordBody::ModelRequest => WireRecord::Request { id },
-                    RecordBody::ModelResponse(response) => WireRecord::Response { id, response: one(&response) },
-                    RecordBody::ModelFailure { message, cancelled } => WireRecord::Failure { id, message, cancelled },
-                    RecordBody::ModelCacheHit(response) => WireRecord::CacheHit { id, response: one(&response) },
+                WireEffect::Append { call_id: record.call_id.clone(), record: WireRecord::of(record) }
+            }
+            Effect::Record(record) => WireEffect::Record { record: WireRecord::of(record) },
+            Effect::Sync { call_id } => WireEffect::Sync { call_id },
+            Effect::Permit { call_id, calls } => {
+                let call = |PermitCall { tool_name, tool_call_id, arguments }| WirePermitCall {
+                    tool_name,
+                    tool_call_id,
+                    arguments,
                 };
-                WireEffect::Append { call_id: record.call_id, record: record_body }
+                WireEffect::Permit { call_id, calls: calls.into_iter().map(call).collect() }
             }
             Effect::RunTools(runs) => WireEffect::RunTools { runs: runs.into_iter().map(WireToolRun::of).collect() },
             Effect::Flush => WireEffect::Flush,
             Effect::Finish(TurnOutcome::Speak(content)) => WireEffect::Speak { content },
             Effect::Finish(TurnOutcome::Yield) => WireEffect::Yield,
+            Effect::Finish(TurnOutcome::Wait(requests)) => {
+                let request = |ApprovalRequest { id, reason, data }| WireRequest { id, reason, kind: "approval", data };
+                WireEffect::Wait { requests: requests.into_iter().map(request).collect() }
+            }
             Effect::Fail(failure) => WireEffect::failed(&failure),
         }
     }
 
     fn failed(failure: &TurnFailure) -> Self {
         WireEffect::Fail { code: failure.code(), message: failure.to_string() }
+    }
+}
+
+impl WireRecord {
+    fn of(record: ExecutionRecord) -> Self {
+        let ExecutionRecord { id, call_id, body } = record;
+        match body {
+            RecordBody::ModelRequest => WireRecord::Request { id, call_id },
+            RecordBody::ModelResponse(response) => WireRecord::Response { id, call_id, response: one(&response) },
+            RecordBody::ModelFailure { message, cancelled } => WireRecord::Failure { id, call_id, message, cancelled },
+            RecordBody::ModelCacheHit(response) => WireRecord::CacheHit { id, call_id, response: one(&response) },
+            RecordBody::Start { turn_id, input } => WireRecord::Start { id, turn_id, input },
+            RecordBody::ToolIntent { tool_name, run } => {
+                let ToolRun { tool_call_id, arguments, idempotency_key, .. } = *run;
+                WireRecord::Intent { id, tool_call_id, tool_name, arguments, idempotency_key }
+            }
+            RecordBody::ToolResult { tool_call_id, result } => WireRecord::Result { id, tool_call_id, result },
+            RecordBody::Answer(RecordedAnswer { request_id, response_id, approved, reason }) => {
+                WireRecord::Answer { id, request_id, response_id, approved, reason }
+            }
+        }
     }
 }
 

@@ -30,7 +30,12 @@ pub const ADD_SCHEMA: &str =
     r#"{"type":"object","properties":{"a":{"type":"number"},"b":{"type":"number"}},"required":["a","b"]}"#;
 
 pub fn tool(name: &str, schema: &str) -> ToolDefinition {
-    ToolDefinition { name: name.into(), description: String::new(), parameters: Json::parse(schema).unwrap() }
+    ToolDefinition {
+        name: name.into(),
+        description: String::new(),
+        parameters: Json::parse(schema).unwrap(),
+        idempotent: false,
+    }
 }
 
 pub fn agent(options: AgentOptions) -> AgentLoop {
@@ -153,6 +158,9 @@ impl Host {
                     Ok(reply) => vec![Input::ModelReplied { call_id: call.call_id, reply }],
                     Err(message) => vec![Input::ModelFailed { call_id: call.call_id, message }],
                 }
+            }
+            Effect::Record(_) | Effect::Sync { .. } | Effect::Permit { .. } => {
+                panic!("a plain agent has no gate: {effect:?}")
             }
             Effect::RunTools(runs) => runs
                 .iter()

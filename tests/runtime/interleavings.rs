@@ -94,6 +94,9 @@ impl Chaos {
                 Effect::Flush => self.open.push(Input::Flushed),
                 Effect::Finish(_) | Effect::Fail(_) => self.ended += 1,
                 Effect::Extend(_) => {}
+                Effect::Record(_) | Effect::Sync { .. } | Effect::Permit { .. } => {
+                    panic!("a plain agent has no gate: {effect:?}")
+                }
             }
         }
         let checkpoint = self.agent.take_checkpoint();

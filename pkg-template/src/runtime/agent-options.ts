@@ -1,8 +1,17 @@
 /** What a host's `createAgent` gave, read once. Types are checked here, bounds by the engine. */
 
 import { RoundtableError } from '../errors.js';
-import { BadValue, deepFreeze, describe, elements, jsonText } from '../values.js';
-import type { AgentOptions, ChatOptions, ChatProvider, Tool, ToolSchema } from './types.js';
+import { BadValue, deepFreeze, describe, elements, jsonText, MAX_TEXT, text } from '../values.js';
+import { type Gate, readGate } from './permission.js';
+import type { AgentOptions, ChatOptions, ChatProvider, SessionOptions, Tool, ToolSchema } from './types.js';
+
+/** Whose session an agent behind a permission gate is. */
+export interface SessionIdentity {
+  readonly conversationId: string;
+  readonly participantId: string;
+  /** It may take over the history of another conversation's session. */
+  readonly forked: boolean;
+}
 
 /** An agent's parts. */
 export interface Agent {
@@ -14,6 +23,8 @@ export interface Agent {
   /** Frozen, in the order of `tools`. */
   readonly toolSchemas: readonly ToolSchema[];
   readonly callOptions: Pick<ChatOptions, 'temperature' | 'maxTokens'>;
+  /** Who decides which tools run; none for a plain agent. */
+  readonly gate: Gate | undefined;
   /** The JSON of the options, for the engine. */
   readonly json: string;
 }
@@ -31,10 +42,10 @@ export function leasedObjects(options: AgentOptions): readonly object[] {
 }
 
 /**
- * Reads options whose objects are claimed.
+ * Reads options whose objects are claimed; those of a session where `identity` says whose it is.
  * @throws `invalid-config`, naming the option
  */
-export function readAgent(options: AgentOptions): Agent {
+export function readAgent(options: SessionOptions, identity?: SessionIdentity): Agent {
   return named(() => {
     const { provider, model, systemMessage, maxRounds, temperature, maxTokens } = options;
     const tools: readonly Tool[] = [...(options.tools ?? [])];
@@ -45,6 +56,8 @@ export function readAgent(options: AgentOptions): Agent {
     }
     optionalFunction(options.dispose, 'dispose');
     const toolSchemas = tools.map(readTool);
+    const { environment = '' } = options;
+    const session = identity && { ...identity, environment: text(environment, 'environment', MAX_TEXT) };
     if (tools.length > 0 && provider.supportsTools?.() === false)
       throw new BadValue('tools', 'are given, and the provider supports none');
     const parts = {
@@ -52,7 +65,8 @@ export function readAgent(options: AgentOptions): Agent {
       providerHasCache: provider.cached !== undefined,
       model: string(model, 'model'),
       systemMessage: systemMessage === undefined ? undefined : string(systemMessage, 'systemMessage'),
-      tools: toolSchemas,
+      tools: toolSchemas.map((schema, index) => ({ ...schema, idempotent: tools[index]?.idempotent === true })),
+      session,
       maxRounds: optionalNumber(maxRounds, 'maxRounds'),
       temperature: optionalNumber(temperature, 'temperature'),
       maxTokens: optionalNumber(maxTokens, 'maxTokens'),
@@ -68,6 +82,7 @@ export function readAgent(options: AgentOptions): Agent {
         ...(temperature === undefined ? {} : { temperature }),
         ...(maxTokens === undefined ? {} : { maxTokens }),
       },
+      gate: identity && readGate(options),
       json: JSON.stringify(parts),
     };
   });
@@ -105,7 +120,8 @@ function optionalFunction(value: unknown, path: string): void {
     throw new BadValue(path, `must be a function, not ${describe(value)}`);
 }
 
-function named<T>(read: () => T): T {
+/** Runs `read`; a bad value in it is refused as `invalid-config`. */
+export function named<T>(read: () => T): T {
   try {
     return read();
   } catch (error) {

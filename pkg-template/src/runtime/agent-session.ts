@@ -10,13 +10,14 @@ import type {
   ParticipantOutcome,
   ParticipantSession,
   ParticipantTurn,
+  TurnServices,
 } from '../types.js';
 import { describe } from '../values.js';
-import { readAgent, type Agent } from './agent-options.js';
-import { AgentTurn } from './agent-turn.js';
+import { type Agent, readAgent, type SessionIdentity } from './agent-options.js';
+import { AgentTurn, type TurnSetting } from './agent-turn.js';
 import { ExecutionError, RuntimeParticipantError } from './errors.js';
 import { History } from './history.js';
-import type { AgentOptions } from './types.js';
+import type { AgentOptions, ExecutionJournal, SessionOptions } from './types.js';
 
 /** From a turn to the text of its runtime's input. */
 export type Render = (context: { turn: ParticipantTurn; firstTurn: boolean }) => string;
@@ -26,9 +27,10 @@ export type ConstructionChange = 'systemMessage' | 'tools';
 
 /** What opening a session takes, its objects being claimed. */
 export interface SessionSetting {
-  readonly options: AgentOptions;
+  readonly options: SessionOptions;
   readonly checkpoint: ParticipantCheckpoint | undefined;
-  readonly sessionId: string;
+  /** Whose session it is, where it has a permission gate. */
+  readonly identity?: SessionIdentity;
   readonly render: Render;
   /** Frees the claimed objects. */
   readonly free: () => void;
@@ -36,23 +38,44 @@ export interface SessionSetting {
   readonly onChange: (changed: readonly ConstructionChange[]) => void;
 }
 
+/** A session that has just opened. */
+export interface OpenedSession {
+  readonly setting: SessionSetting;
+  readonly agent: Agent;
+  readonly handle: AgentHandle;
+  readonly history: History;
+  /** Of a session behind a permission gate. */
+  readonly sessionId: string;
+}
+
 /**
- * Opens a session. Where that fails, the options are disposed of and their objects are free again.
+ * Opens a session; `make` makes it of its parts. Where that fails, the options are disposed of and their
+ * objects are free again.
  * @throws `invalid-config`, `checkpoint-invalid`
  */
-export async function openAgentSession(setting: SessionSetting): Promise<ParticipantLease> {
+export async function openAgentSession(
+  setting: SessionSetting,
+  make: (opened: OpenedSession) => AgentSession,
+): Promise<ParticipantLease> {
   try {
-    const agent = readAgent(setting.options);
+    const agent = readAgent(setting.options, setting.identity);
     const handle = openHandle(agent, setting.checkpoint);
-    const restored = JSON.parse(handle.restored()) as { history: unknown[]; changed: ConstructionChange[] };
-    if (restored.changed.length > 0) setting.onChange(restored.changed);
-    const session = new AgentSession(setting, agent, handle, new History(agent.systemMessage, restored.history));
+    const { history, changed, sessionId } = JSON.parse(handle.restored()) as Restored;
+    if (changed.length > 0) setting.onChange(changed);
+    const opened = { setting, agent, handle, history: new History(agent.systemMessage, history) };
+    const session = make({ ...opened, sessionId: sessionId ?? '' });
     return { session, release: () => session.release() };
   } catch (error) {
     await disposeQuietly(setting.options);
     setting.free();
     throw error;
   }
+}
+
+interface Restored {
+  history: unknown[];
+  changed: ConstructionChange[];
+  sessionId: string | null;
 }
 
 function openHandle(agent: Agent, checkpoint: ParticipantCheckpoint | undefined): AgentHandle {
@@ -79,46 +102,52 @@ async function dispose(options: AgentOptions): Promise<void> {
   await options.dispose?.();
 }
 
-class AgentSession implements ParticipantSession {
-  readonly #setting: SessionSetting;
-  readonly #agent: Agent;
-  readonly #handle: AgentHandle;
-  readonly #history: History;
+/** Records that nobody will ask for. */
+const nowhere: ExecutionJournal = { append: async () => undefined };
+
+/** A plain agent's session. */
+export class AgentSession implements ParticipantSession {
+  protected readonly opened: OpenedSession;
   /** Turns that run, and calls of turns that are over: what still uses the handle. */
   #using = 0;
   #released: Promise<void> | undefined;
 
-  constructor(setting: SessionSetting, agent: Agent, handle: AgentHandle, history: History) {
-    this.#setting = setting;
-    this.#agent = agent;
-    this.#handle = handle;
-    this.#history = history;
+  constructor(opened: OpenedSession) {
+    this.opened = opened;
   }
 
   async runTurn(turn: ParticipantTurn, options: ParticipantExecutionOptions): Promise<ParticipantOutcome> {
     this.#refuseReleased();
-    const { sessionId, render } = this.#setting;
-    const input: unknown = render({ turn, firstTurn: this.#handle.firstTurn() });
+    const { setting, handle } = this.opened;
+    const input: unknown = setting.render({ turn, firstTurn: handle.firstTurn() });
     if (typeof input !== 'string') {
       throw new ExecutionError('EXECUTION_INPUT_INVALID', `render must return a string, not ${describe(input)}`);
     }
+    return this.perform(turn, { input }, options, this.journalOf(options.services));
+  }
+
+  /** Where a turn's execution is written down. */
+  protected journalOf(_services: TurnServices): ExecutionJournal {
+    return nowhere;
+  }
+
+  protected perform(
+    turn: ParticipantTurn,
+    from: TurnSetting['from'],
+    options: ParticipantExecutionOptions,
+    journal: ExecutionJournal,
+  ): Promise<ParticipantOutcome> {
+    this.#refuseReleased();
+    const { agent, handle, history, sessionId } = this.opened;
     const done = this.#use();
-    const running = new AgentTurn({
-      agent: this.#agent,
-      handle: this.#handle,
-      history: this.#history,
-      turn,
-      input,
-      options,
-      sessionId,
-      use: () => this.#use(),
-    });
+    const use = (): (() => void) => this.#use();
+    const running = new AgentTurn({ agent, handle, history, turn, from, options, sessionId, journal, use });
     return running.run().finally(done);
   }
 
   async checkpoint(): Promise<ParticipantCheckpoint> {
     this.#refuseReleased();
-    return JSON.parse(this.#handle.takeCheckpoint()) as ParticipantCheckpoint;
+    return JSON.parse(this.opened.handle.takeCheckpoint()) as ParticipantCheckpoint;
   }
 
   /** Idempotent: later calls give the first one's promise. */
@@ -127,11 +156,16 @@ class AgentSession implements ParticipantSession {
     return this.#released;
   }
 
+  /** What else is given up before the objects are free. */
+  protected forget(): void {}
+
   async #close(): Promise<void> {
+    const { setting } = this.opened;
     try {
-      await dispose(this.#setting.options);
+      await dispose(setting.options);
     } finally {
-      this.#setting.free();
+      this.forget();
+      setting.free();
       this.#freeUnused();
     }
   }
@@ -146,7 +180,7 @@ class AgentSession implements ParticipantSession {
 
   // A call that never settles keeps its handle; the finaliser takes it then.
   #freeUnused(): void {
-    if (this.#released !== undefined && this.#using === 0) this.#handle.free();
+    if (this.#released !== undefined && this.#using === 0) this.opened.handle.free();
   }
 
   #refuseReleased(): void {

@@ -6,8 +6,13 @@
 import { messageOf } from '../conversation/thrown.js';
 import { RoundtableError } from '../errors.js';
 import type { AgentHandle } from '../generated/bindings.js';
-import type { ParticipantExecutionOptions, ParticipantOutcome, ParticipantTurn } from '../types.js';
-import { BadValue, jsonText } from '../values.js';
+import type {
+  ParticipantExecutionOptions,
+  ParticipantOutcome,
+  ParticipantResponse,
+  ParticipantTurn,
+} from '../types.js';
+import { BadValue, codedText, jsonText } from '../values.js';
 import type { Agent } from './agent-options.js';
 import { DeltaQueue } from './delta-queue.js';
 import { AbortedWithFailure, ExecutionError, RuntimeParticipantError, ToolSuspension } from './errors.js';
@@ -15,7 +20,7 @@ import { type History, messageFrom } from './history.js';
 import { meterJournal } from './metering.js';
 import { askCache, callModel, type ModelRequest } from './model-call.js';
 import type { ExecutionJournal, ExecutionRecord } from './types.js';
-import { type LoopEffect, type LoopInput, type LoopRecord, type ToolRun, tell } from './wire.js';
+import { type LoopEffect, type LoopInput, type LoopRecord, type PermitCall, type ToolRun, tell } from './wire.js';
 
 /** What a turn works with. */
 export interface TurnSetting {
@@ -23,15 +28,18 @@ export interface TurnSetting {
   readonly handle: AgentHandle;
   readonly history: History;
   readonly turn: ParticipantTurn;
-  readonly input: string;
+  /** What begins the turn: its rendered text, or the answers it waited for. */
+  readonly from: { readonly input: string } | { readonly responses: readonly ParticipantResponse[] };
   readonly options: ParticipantExecutionOptions;
   readonly sessionId: string;
+  /** Where the execution is written down. */
+  readonly journal: ExecutionJournal;
   /** Keeps the handle alive until what it returns is called. */
   readonly use: () => () => void;
 }
 
 /** Effects that end in an input. */
-type Work = Exclude<LoopEffect, { kind: 'extend' | 'speak' | 'yield' | 'fail' }>;
+type Work = Exclude<LoopEffect, { kind: 'extend' | 'record' | 'speak' | 'yield' | 'wait' | 'fail' }>;
 
 export class AgentTurn {
   readonly #setting: TurnSetting;
@@ -40,12 +48,20 @@ export class AgentTurn {
   /** Fires for the provider and the tools, when the turn's signal does or the observer fails. */
   readonly #stop = new AbortController();
   #stoppedBy: 'aborted' | 'delta-failed' | undefined;
+  /** Resolves when every record so far is journaled or was refused. */
+  #written: Promise<unknown> = Promise.resolve();
   #journalError: ExecutionError | undefined;
-  #providerError: unknown;
+  /** What the provider or the permission policy threw. */
+  #hostError: unknown;
+  #executionId: string;
+  /** The journal is the conversation's own: it settles, and takes nothing once the turn has returned. */
+  readonly #patient: boolean;
 
   constructor(setting: TurnSetting) {
     this.#setting = setting;
-    this.#journal = meterJournal({ append: async () => undefined }, setting.options.services);
+    this.#executionId = setting.turn.attemptId;
+    this.#patient = setting.journal === setting.options.services.journal;
+    this.#journal = meterJournal(setting.journal, setting.options.services);
     this.#deltas = new DeltaQueue(
       (text) => setting.options.onDelta(text),
       (error) => this.#halt('delta-failed', error),
@@ -64,15 +80,15 @@ export class AgentTurn {
     try {
       return await this.#perform();
     } finally {
+      if (this.#patient) await this.#written;
       signal.removeEventListener('abort', onAbort);
       this.#deltas.close();
     }
   }
 
   async #perform(): Promise<ParticipantOutcome> {
-    const { turn, input, history } = this.#setting;
-    const { turnId, attemptId } = turn;
-    let effects = this.#tell({ kind: 'start', turnId, attemptId, input, at: Date.now() });
+    const { history } = this.#setting;
+    let effects = await this.#begin();
     for (;;) {
       let next: LoopEffect[] = [];
       for (const effect of effects) {
@@ -80,12 +96,19 @@ export class AgentTurn {
           case 'extend':
             history.extend(effect.messages);
             break;
+          case 'record':
+            this.#write(effect.record);
+            break;
           case 'speak':
             history.settle();
             return { kind: 'speak', content: effect.content };
           case 'yield':
             history.settle();
             return { kind: 'yield' };
+          case 'wait':
+            // What waits is rebuilt from its records.
+            history.revert();
+            return { kind: 'wait', requests: effect.requests };
           case 'fail':
             if (effect.code !== 'busy') history.revert();
             throw this.#failure(effect);
@@ -97,36 +120,79 @@ export class AgentTurn {
     }
   }
 
+  async #begin(): Promise<LoopEffect[]> {
+    const { turn, from, handle } = this.#setting;
+    const { conversationId, participantId, turnId, groupId, attemptId } = turn;
+    if ('input' in from) return this.#tell({ kind: 'start', turnId, attemptId, input: from.input, at: Date.now() });
+    const pending = handle.pending();
+    const recordsText = pending === undefined ? '[]' : await this.#unlessStopped(this.#readRecords(pending));
+    if (recordsText === undefined) throw this.#setting.options.signal.reason;
+    const responsesText = refused(
+      () => jsonText(from.responses, 'responses'),
+      (problem) => new RuntimeParticipantError('identity-mismatch', problem),
+    );
+    const resumed = { conversationId, participantId, turnId, groupId, attemptId };
+    return this.#tell({ kind: 'resume', ...resumed, recordsText, responsesText, at: Date.now() });
+  }
+
+  async #readRecords(executionId: string): Promise<string> {
+    this.#executionId = executionId;
+    let records: unknown;
+    try {
+      records = (await this.#setting.journal.read?.(executionId)) ?? [];
+    } catch (error) {
+      const message = `the execution journal could not be read: ${messageOf(error)}`;
+      throw new ExecutionError('EXECUTION_JOURNAL_FAILED', message, { cause: error });
+    }
+    return refused(
+      () => codedText(records, 'records'),
+      (problem) => new ExecutionError('EXECUTION_RECOVERY_INVALID', problem),
+    );
+  }
+
   /** Performs one effect; a turn that is stopped meanwhile goes on to its end without it. */
   async #work(effect: Work): Promise<LoopEffect[]> {
     if (this.#stoppedBy !== undefined) return this.#tell({ kind: this.#stoppedBy });
     if (effect.kind === 'run-tools') return this.#runTools(effect.runs);
     const settling = this.#settle(effect);
-    const input = await this.#unlessStopped(settling);
+    const isWriting = effect.kind === 'append' || effect.kind === 'sync';
+    const input = await (isWriting ? this.#untilWritten(settling) : this.#unlessStopped(settling));
     if (this.#stoppedBy === undefined && input !== undefined) return this.#tell(input);
     const end = this.#tell({ kind: this.#stoppedBy ?? 'aborted' });
     const done = this.#setting.use();
     const late = settling.then((last) => this.#settleLate(last)).catch(() => undefined);
     void late.then(done);
-    if (input !== undefined) await this.#unlessStopped(late);
+    if (input !== undefined) await this.#untilWritten(late);
     return end;
   }
 
   /** Tells the loop of a call whose turn is over, and journals what it says. */
   async #settleLate(input: LoopInput): Promise<void> {
-    for (const effect of this.#tell(input))
+    for (const effect of this.#tell(input)) {
       if (effect.kind === 'append') await this.#append(effect.callId, effect.record);
+      if (effect.kind === 'record') this.#write(effect.record);
+    }
+    await this.#written;
   }
 
   async #runTools(runs: readonly ToolRun[]): Promise<LoopEffect[]> {
-    let effects: LoopEffect[] = [];
+    const effects: LoopEffect[] = [];
+    let end: LoopEffect[] | undefined;
+    const ended = (): LoopEffect[] => (end ??= this.#tell({ kind: this.#stoppedBy ?? 'aborted' }));
     const running = runs.map(async (run) => {
       const input = await this.#runTool(run);
-      if (this.#stoppedBy === undefined) effects = [...effects, ...this.#tell(input)];
+      // What comes after the end is written down and changes nothing.
+      if (this.#stoppedBy !== undefined) ended();
+      for (const effect of this.#tell(input)) {
+        if (effect.kind === 'record') this.#write(effect.record);
+        else effects.push(effect);
+      }
     });
+    const done = this.#setting.use();
     const settled = Promise.all(running).then(() => true);
+    void settled.finally(done).catch(() => undefined);
     await this.#unlessStopped(settled);
-    return this.#stoppedBy === undefined ? effects : this.#tell({ kind: this.#stoppedBy });
+    return this.#stoppedBy === undefined ? effects : ended();
   }
 
   /** What an effect came to; never rejects. */
@@ -134,6 +200,11 @@ export class AgentTurn {
     switch (effect.kind) {
       case 'append':
         return this.#append(effect.callId, effect.record);
+      case 'sync':
+        await this.#written;
+        return this.#appended(effect.callId);
+      case 'permit':
+        return this.#permit(effect.callId, effect.calls);
       case 'ask-cache':
         return this.#askCache(effect.callId, effect.offerTools);
       case 'call-model':
@@ -144,32 +215,65 @@ export class AgentTurn {
     }
   }
 
+  /** Journals a record and waits for it and all before it, which are on their way at the same time. */
   async #append(callId: string, record: LoopRecord): Promise<LoopInput> {
+    const before = this.#written;
+    let refused = false;
+    const append = this.#journal.append(this.#record(record)).catch((error: unknown) => {
+      refused = true;
+      this.#refused(error);
+    });
+    await before;
+    await append;
+    if (!refused && this.#journalError !== undefined && record.kind === 'model-request') {
+      // The call was admitted and will not be made.
+      const id = `${callId}:failure`;
+      const message = 'an earlier record was refused';
+      this.#write({ id, kind: 'model-failure', callId, message, cancelled: true });
+    }
+    return this.#appended(callId);
+  }
+
+  /** Journals a record; what comes after it waits. */
+  #write(record: LoopRecord): void {
+    const append = this.#journal.append(this.#record(record)).catch((error: unknown) => this.#refused(error));
+    this.#written = Promise.all([this.#written, append]);
+  }
+
+  #appended(callId: string): LoopInput {
+    if (this.#journalError !== undefined) return { kind: 'append-refused', callId };
+    return { kind: 'appended', callId, at: Date.now() };
+  }
+
+  #refused(error: unknown): void {
+    const message = `the execution journal refused a record: ${messageOf(error)}`;
+    this.#journalError ??= new ExecutionError('EXECUTION_JOURNAL_FAILED', message, { cause: error });
+  }
+
+  async #permit(callId: string, calls: readonly PermitCall[]): Promise<LoopInput> {
+    const { gate } = this.#setting.agent;
     try {
-      await this.#journal.append(this.#record(callId, record));
-      return { kind: 'appended', callId, at: Date.now() };
+      const verdicts = await Promise.all(calls.map((call) => gate?.(call) ?? 'deny'));
+      return { kind: 'permitted', callId, verdicts, at: Date.now() };
     } catch (error) {
-      const message = `the execution journal refused a record: ${messageOf(error)}`;
-      this.#journalError = new ExecutionError('EXECUTION_JOURNAL_FAILED', message, { cause: error });
-      return { kind: 'append-refused', callId };
+      this.#hostError = error;
+      return { kind: 'permission-failed', callId };
     }
   }
 
-  #record(callId: string, record: LoopRecord): ExecutionRecord {
-    const { agent, turn, sessionId } = this.#setting;
-    const base = { id: record.id, executionId: turn.attemptId, sessionId, callId };
+  #record(record: LoopRecord): ExecutionRecord {
+    const { agent, sessionId } = this.#setting;
+    const whose = { executionId: this.#executionId, sessionId };
     const identity = { providerId: agent.providerName, modelId: agent.model };
     switch (record.kind) {
       case 'model-request':
-        return { ...base, kind: record.kind, ...identity };
+        return { ...record, ...whose, ...identity };
       case 'model-response':
-        return { ...base, kind: record.kind, response: messageFrom(record.response) };
+        return { ...record, ...whose, kind: record.kind, response: messageFrom(record.response) };
       case 'model-cache-hit':
-        return { ...base, kind: record.kind, ...identity, response: messageFrom(record.response) };
-      case 'model-failure': {
-        const { kind, message, cancelled } = record;
-        return cancelled ? { ...base, kind, message, cancelled } : { ...base, kind, message };
-      }
+        return { ...record, ...whose, ...identity, kind: record.kind, response: messageFrom(record.response) };
+      default:
+        return { ...record, ...whose };
     }
   }
 
@@ -178,7 +282,7 @@ export class AgentTurn {
       const replyText = await askCache(this.#setting.agent.provider, this.#request(callId, offerTools));
       return { kind: 'cache-answered', callId, replyText };
     } catch (error) {
-      this.#providerError = error;
+      this.#hostError = error;
       return { kind: 'cache-failed', callId };
     }
   }
@@ -188,7 +292,7 @@ export class AgentTurn {
       const replyText = await callModel(this.#setting.agent.provider, this.#request(callId, offerTools));
       return { kind: 'model-replied', callId, replyText };
     } catch (error) {
-      this.#providerError = error;
+      this.#hostError = error;
       return { kind: 'model-failed', callId, message: messageOf(error) };
     }
   }
@@ -230,6 +334,11 @@ export class AgentTurn {
     this.#stop.abort(reason);
   }
 
+  /** Waits for the conversation's own journal; for another only while the turn is not stopped. */
+  #untilWritten<T>(work: Promise<T>): Promise<T | undefined> {
+    return this.#patient ? work : this.#unlessStopped(work);
+  }
+
   /** The value, or nothing where the turn is stopped and a macrotask later the value is still not there. */
   #unlessStopped<T>(work: Promise<T>): Promise<T | undefined> {
     return new Promise((resolve, reject) => {
@@ -259,7 +368,8 @@ export class AgentTurn {
       case 'journal-failed':
         return this.#journalError;
       case 'model-failed':
-        return this.#providerError;
+      case 'permission-failed':
+        return this.#hostError;
       case 'invalid-reply':
         return new ExecutionError('EXECUTION_REPLY_INVALID', effect.message);
       case 'invalid-input':
@@ -267,9 +377,26 @@ export class AgentTurn {
       case 'round-limit':
         return new ExecutionError('EXECUTION_ROUND_LIMIT', effect.message);
       case 'unsupported-wait':
-        return new RuntimeParticipantError('unsupported-wait', effect.message);
+      case 'identity-mismatch':
+      case 'journal-missing':
+        return new RuntimeParticipantError(effect.code, effect.message);
+      case 'recovery-required':
+        return new ExecutionError('EXECUTION_RECOVERY_REQUIRED', effect.message);
+      case 'recovery-conflict':
+        return new ExecutionError('EXECUTION_RECOVERY_CONFLICT', effect.message);
+      case 'recovery-invalid':
+        return new ExecutionError('EXECUTION_RECOVERY_INVALID', effect.message);
       case 'busy':
         return new RoundtableError('busy', effect.message);
     }
+  }
+}
+
+/** Reads a host's value; one that is bad is refused with what `refusal` makes of it. */
+function refused<T>(read: () => T, refusal: (problem: string) => Error): T {
+  try {
+    return read();
+  } catch (error) {
+    throw error instanceof BadValue ? refusal(error.message) : error;
   }
 }

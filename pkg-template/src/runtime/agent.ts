@@ -1,8 +1,14 @@
 /** An agent as a participant: a provider, a model and tools, run by the engine's own loop. */
 
-import type { AgentParticipant, ParticipantLease, RuntimeReference } from '../types.js';
+import type { AgentParticipant, ParticipantFactory, ParticipantLease, RuntimeReference } from '../types.js';
 import { leasedObjects } from './agent-options.js';
-import { type ConstructionChange, disposeQuietly, openAgentSession, type Render } from './agent-session.js';
+import {
+  AgentSession,
+  type ConstructionChange,
+  disposeQuietly,
+  openAgentSession,
+  type Render,
+} from './agent-session.js';
 import { claim } from './leases.js';
 import { renderSharedIncrement } from './render.js';
 import type { AgentOptions } from './types.js';
@@ -16,12 +22,16 @@ export interface AgentContext {
 }
 
 /** What {@link agentParticipant} takes. */
-export interface AgentParticipantOptions {
+export interface AgentParticipantOptions extends RuntimeParticipantOptions {
+  /** Called once for each session. The options object, its provider and its tools belong to that session. */
+  createAgent(context: AgentContext): AgentOptions | Promise<AgentOptions>;
+}
+
+/** What participants of this package's runtimes have in common. */
+export interface RuntimeParticipantOptions {
   id: string;
   description?: string;
   runtime: RuntimeReference;
-  /** Called once for each session. The options object, its provider and its tools belong to that session. */
-  createAgent(context: AgentContext): AgentOptions | Promise<AgentOptions>;
   /** Makes the text of a turn's input; default {@link renderSharedIncrement}. */
   render?: Render;
   /** Told when a session is restored under another system message or other tools than wrote its checkpoint. */
@@ -39,39 +49,43 @@ export interface AgentParticipantOptions {
  * fails the turn.
  */
 export function agentParticipant(options: AgentParticipantOptions): AgentParticipant {
-  const { id, description, runtime, render = renderSharedIncrement } = options;
-  return {
-    kind: 'agent',
-    id,
-    ...(description === undefined ? {} : { description }),
-    runtime,
-    factory: {
-      checkpointVersions: ['agent/1'],
-      modelCalls: 'metered',
-      async openSession({ conversationId, participantId, checkpoint }): Promise<ParticipantLease> {
-        const made = await options.createAgent({ conversationId, participantId, restoring: checkpoint !== undefined });
-        const free = claim(await objectsOf(made));
-        return openAgentSession({
-          options: made,
-          checkpoint,
-          sessionId: JSON.stringify([conversationId, participantId]),
-          render,
-          free,
-          onChange: (changed) => {
-            try {
-              options.onEvent?.({ type: 'construction-changed', conversationId, participantId, changed });
-            } catch {
-              // An observer changes nothing.
-            }
-          },
-        });
-      },
+  const { render = renderSharedIncrement } = options;
+  return participant(options, {
+    checkpointVersions: ['agent/1'],
+    async openSession({ conversationId, participantId, checkpoint }): Promise<ParticipantLease> {
+      const made = await options.createAgent({ conversationId, participantId, restoring: checkpoint !== undefined });
+      const free = claim(await objectsOf(made));
+      const onChange = changeTeller(options, conversationId, participantId);
+      const setting = { options: made, checkpoint, render, free, onChange };
+      return openAgentSession(setting, (opened) => new AgentSession(opened));
     },
+  });
+}
+
+/** A participant whose model calls are metered. */
+export function participant(options: RuntimeParticipantOptions, factory: ParticipantFactory): AgentParticipant {
+  const { id, description, runtime } = options;
+  const described = description === undefined ? {} : { description };
+  return { kind: 'agent', id, ...described, runtime, factory: { modelCalls: 'metered', ...factory } };
+}
+
+/** Tells the host's observer of construction changes, which changes nothing itself. */
+export function changeTeller(
+  options: RuntimeParticipantOptions,
+  conversationId: string,
+  participantId: string,
+): (changed: readonly ConstructionChange[]) => void {
+  return (changed) => {
+    try {
+      options.onEvent?.({ type: 'construction-changed', conversationId, participantId, changed });
+    } catch {
+      // An observer changes nothing.
+    }
   };
 }
 
 /** What a session over these options holds; options that are none are disposed of. */
-async function objectsOf(options: AgentOptions): Promise<readonly object[]> {
+export async function objectsOf(options: AgentOptions): Promise<readonly object[]> {
   try {
     return leasedObjects(options);
   } catch (error) {

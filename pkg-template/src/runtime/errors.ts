@@ -29,7 +29,10 @@ export class RuntimeParticipantError extends Error {
   }
 }
 
-/** Thrown by a tool that wants to suspend its turn. A plain agent supports none: its turn fails. */
+/**
+ * Thrown by a tool that wants to suspend its turn. No participant of this package supports it, whatever
+ * its `kind`: the turn fails with `unsupported-wait`. Approvals are asked for by a session's own gate.
+ */
 export class ToolSuspension extends Error {
   readonly kind: string;
   readonly reason: string;
@@ -72,7 +75,13 @@ export class ExecutionError extends Error {
       /** The turn's rendered input cannot be used. */
       | 'EXECUTION_INPUT_INVALID'
       /** The model went on calling tools beyond `maxRounds`. */
-      | 'EXECUTION_ROUND_LIMIT',
+      | 'EXECUTION_ROUND_LIMIT'
+      /** A tool was started and nobody knows what came of it; or an execution waits and is in the way. */
+      | 'EXECUTION_RECOVERY_REQUIRED'
+      /** An answer contradicts one on record. */
+      | 'EXECUTION_RECOVERY_CONFLICT'
+      /** The records are not those of this session's execution. */
+      | 'EXECUTION_RECOVERY_INVALID',
     message: string,
     options?: ErrorOptions,
   ) {

@@ -15,11 +15,15 @@ interface Call {
  * and reported, once and finally, after its response or failure is. A refused admission rejects the
  * append and nothing is journaled; an admission whose append then fails is reported as failed, so that
  * no reservation stays open. Other records, and `read`, pass through.
+ *
+ * Into the conversation's own journal (`services.journal`) a record goes together with its admission or
+ * report, so that both are stored at once; the append resolves when both are.
  */
 export function meterJournal(
   journal: ExecutionJournal,
-  services: Pick<TurnServices, 'admitModelCall' | 'recordUsage'>,
+  services: Pick<TurnServices, 'admitModelCall' | 'recordUsage'> & Partial<Pick<TurnServices, 'journal'>>,
 ): ExecutionJournal {
+  const together = journal === services.journal;
   const admitted = new Map<string, Call>();
   // Asynchronous functions, because a host's may throw at once or return nothing.
   const write = async (record: ExecutionRecord): Promise<void> => journal.append(record);
@@ -27,9 +31,13 @@ export function meterJournal(
 
   const request = async (record: ExecutionRecord & { kind: 'model-request' }): Promise<void> => {
     const call = { callId: record.callId, providerId: record.providerId, modelId: record.modelId };
-    await services.admitModelCall({ ...call });
+    const admission = services.admitModelCall({ ...call });
+    const written = together ? write(record) : undefined;
+    // Whichever is refused first, the other is not left unobserved.
+    written?.catch(() => undefined);
+    await admission;
     try {
-      await write(record);
+      await (written ?? write(record));
     } catch (error) {
       await tell(report('failed', call)).catch(() => undefined);
       throw error;
@@ -41,13 +49,13 @@ export function meterJournal(
   const settle = async (record: SettlingRecord, outcome: Outcome, reply?: ChatMessage): Promise<void> => {
     const call = admitted.get(record.callId) ?? { callId: record.callId, providerId: '', modelId: '' };
     admitted.delete(record.callId);
-    try {
-      await write(record);
-    } catch (error) {
-      await tell(report(outcome, call, reply)).catch(() => undefined);
-      throw error;
-    }
-    await tell(report(outcome, call, reply));
+    const written = write(record);
+    if (!together) await written.catch(() => undefined);
+    const told = tell(report(outcome, call, reply));
+    // A record that is refused is what goes wrong first.
+    told.catch(() => undefined);
+    await written;
+    await told;
   };
 
   const append = async (record: ExecutionRecord): Promise<void> => {

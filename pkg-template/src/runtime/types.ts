@@ -128,8 +128,39 @@ export interface AgentOptions {
   dispose?(): void | Promise<void>;
 }
 
+/** Which tools may be called. In a pattern `*` stands for any run of characters; it covers the whole name, and case counts. */
+export interface Permissions {
+  allow?: readonly string[];
+  /** Beats `ask` and `allow`. */
+  deny?: readonly string[];
+  /** Beats `allow`. */
+  ask?: readonly string[];
+  /** For a tool that no pattern fits. Default `ask`. */
+  default?: 'allow' | 'ask' | 'deny';
+}
+
+/** An agent behind a permission gate. */
+export interface SessionOptions extends AgentOptions {
+  /**
+   * Default: every tool is asked for. A function is called before each tool call, and once more when an
+   * approval returns: a denial then beats the approval. Where it throws, the turn fails with its error.
+   */
+  permissions?: Permissions | (() => Permissions | Promise<Permissions>);
+  /** Called where the rules say `ask`, also when an approval returns; then only `deny` changes anything. */
+  decide?(call: {
+    toolName: string;
+    arguments: JsonValue;
+    toolCallId: string;
+  }): 'allow' | 'ask' | 'deny' | Promise<'allow' | 'ask' | 'deny'>;
+  /** What a checkpoint must match to be restored, such as a working directory. Default: an empty text. */
+  environment?: string;
+}
+
 /** Where a runtime writes down what it is about to do and what came of it. */
 export interface ExecutionJournal {
+  /** Whether records outlive the process. */
+  readonly durable?: boolean;
+  /** Resolves when the record is kept. The same id with the same content again is a no-op. */
   append(record: ExecutionRecord): Promise<void>;
   /** The records of one execution, in their order. */
   read?(executionId: string): Promise<readonly ExecutionRecord[]>;
@@ -137,7 +168,7 @@ export interface ExecutionJournal {
 
 /** One line of an execution journal. A request holds no messages: they follow from what is before it. */
 export type ExecutionRecord = { id: string; executionId: string; sessionId: string } & (
-  | { kind: 'execution-start'; input: string }
+  | { kind: 'execution-start'; turnId: string; input: string }
   | { kind: 'model-request'; callId: string; providerId: string; modelId: string }
   | { kind: 'model-response'; callId: string; response: ChatMessage }
   /** `cancelled`: the turn had been stopped by then. */

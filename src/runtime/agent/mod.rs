@@ -10,6 +10,10 @@
 //! 4. `CallModel`, then `Append(ModelResponse)` or `Append(ModelFailure)`, which report the usage.
 //! 5. `RunTools`, siblings together; their results in call order open the next round.
 //!
+//! In a session, `Permit` comes before 5: what the policy allows is written down (`Record`, `Sync`) before
+//! it runs, and each result when it is there. Where a call must be approved, its siblings finish, and the
+//! turn ends with `Finish(Wait)`. It is continued from its records alone, by this loop or a new one.
+//!
 //! Then `Flush` (streamed text reaches its observer before the outcome does) and `Finish`.
 //!
 //! A turn that fails or is stopped leaves no trace in the history, so every tool call in it has its
@@ -18,24 +22,34 @@
 
 mod coded;
 mod protocol;
+mod resume;
+mod round;
 mod turn;
 
 pub use protocol::{
-    Effect, ExecutionRecord, Input, ModelCall, RecordBody, ToolOutcome, ToolRun, TurnFailure, TurnStart,
+    Effect, ExecutionRecord, Input, ModelCall, PermitCall, RecordBody, ToolOutcome, ToolRun, TurnFailure, TurnResume,
+    TurnStart,
 };
 
 use super::checkpoint::{self, Checkpoint, CheckpointError, Restored};
 use super::codec::Value;
 use super::config::AgentConfig;
+use super::outcome::TurnOutcome;
+use super::session::permission::Verdict;
+use super::session::{self, Pending, Session, SessionIdentity};
+use super::tool::ToolFault;
 use crate::value::Json;
 use coded::CodedMessage;
+use round::ToolRound;
 use std::collections::HashMap;
-use turn::{Phase, Turn};
+use turn::{Phase, Turn, result_record};
 
 /// One agent's private history and the turn it is in.
 #[derive(Debug)]
 pub struct AgentLoop {
     config: AgentConfig,
+    /// Whose permission gate it has; none where it is a plain agent.
+    session: Option<Session>,
     /// Settled messages that no checkpoint holds yet, coded.
     unsaved: Vec<Json>,
     first_turn: bool,
@@ -45,17 +59,27 @@ pub struct AgentLoop {
 }
 
 /// How far a call had come when its turn ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum LateCall {
     Admitting,
     Calling,
+    /// Its tools were about to run, and will not.
+    Intending(ToolRound),
+    /// Its tools run.
+    Running(ToolRound),
 }
 
 impl AgentLoop {
     /// An agent without history.
     #[must_use]
     pub fn new(config: AgentConfig) -> Self {
-        AgentLoop { config, unsaved: Vec::new(), first_turn: true, turn: None, late: HashMap::new() }
+        AgentLoop { config, session: None, unsaved: Vec::new(), first_turn: true, turn: None, late: HashMap::new() }
+    }
+
+    /// A session without history: an agent behind a permission gate.
+    #[must_use]
+    pub fn session(config: AgentConfig, identity: SessionIdentity) -> Self {
+        AgentLoop { session: Some(Session::new(identity)), ..AgentLoop::new(config) }
     }
 
     /// An agent with the history of a checkpoint.
@@ -67,6 +91,32 @@ impl AgentLoop {
     ) -> Result<(Self, Restored), CheckpointError> {
         let restored = checkpoint::read(&config, version, data, append)?;
         Ok((AgentLoop { first_turn: false, ..AgentLoop::new(config) }, restored))
+    }
+
+    /// A session with the state of a checkpoint.
+    pub fn restore_session(
+        config: AgentConfig,
+        identity: SessionIdentity,
+        version: &str,
+        data: &Json,
+        append: &[Json],
+    ) -> Result<(Self, Restored), CheckpointError> {
+        let read = session::checkpoint::read(&config, identity, version, data, append)?;
+        let restored =
+            AgentLoop { session: Some(read.session), first_turn: !read.first_turn_done, ..AgentLoop::new(config) };
+        Ok((restored, read.restored))
+    }
+
+    /// The id of the session, where it is one.
+    #[must_use]
+    pub fn session_id(&self) -> Option<&str> {
+        self.session.as_ref().map(|session| session.id.as_str())
+    }
+
+    /// The execution that waits for answers.
+    #[must_use]
+    pub fn pending(&self) -> Option<&Pending> {
+        self.session.as_ref().and_then(|session| session.pending.as_ref())
     }
 
     /// What the agent is made of.
@@ -83,13 +133,18 @@ impl AgentLoop {
 
     /// The head and every settled message that no earlier checkpoint took.
     pub fn take_checkpoint(&mut self) -> Checkpoint {
-        checkpoint::write(&self.config, std::mem::take(&mut self.unsaved))
+        let append = std::mem::take(&mut self.unsaved);
+        match &self.session {
+            None => checkpoint::write(&self.config, append),
+            Some(session) => session::checkpoint::write(&self.config, session, !self.first_turn, append),
+        }
     }
 
     /// Takes one input and says what is to be done.
     pub fn handle(&mut self, input: Input) -> Vec<Effect> {
         match input {
             Input::Start(start) => self.start(start),
+            Input::Resume(resume) => self.resume(&resume),
             Input::CacheAnswered { call_id, reply } => self.cache_answered(call_id, reply),
             Input::CacheFailed { call_id } => match self.turn_in(|phase| asks_cache(phase, &call_id)) {
                 Some(_) => self.fail(TurnFailure::ModelFailed),
@@ -99,9 +154,16 @@ impl AgentLoop {
             Input::AppendRefused { call_id } => self.append_refused(&call_id),
             Input::ModelReplied { call_id, reply } => self.model_replied(&call_id, &reply),
             Input::ModelFailed { call_id, message } => self.model_failed(&call_id, message, TurnFailure::ModelFailed),
+            Input::Permitted { call_id, verdicts, at } => self.permitted(&call_id, &verdicts, at),
+            Input::PermissionFailed { call_id } => match self.turn_in(|phase| permits(phase, &call_id)) {
+                Some(_) => self.fail(TurnFailure::PermissionFailed),
+                None => Vec::new(),
+            },
             Input::ToolSettled { call_id, index, outcome, at } => self.tool_settled(&call_id, index, outcome, at),
             Input::Flushed => self.flushed(),
             Input::DeltaFailed => self.stop(TurnFailure::DeltaFailed),
+            // A session's finished turn, or its saved wait, is not taken back.
+            Input::Aborted if self.session.is_some() && self.turn_in(flushes).is_some() => self.flushed(),
             Input::Aborted => self.stop(TurnFailure::Aborted),
         }
     }
@@ -110,7 +172,11 @@ impl AgentLoop {
         if self.turn.is_some() {
             return vec![Effect::Fail(TurnFailure::Busy)];
         }
-        match Turn::start(start, &self.config) {
+        if self.pending().is_some() {
+            let reason = "an execution of this session waits for answers, so no other turn can start";
+            return vec![Effect::Fail(TurnFailure::RecoveryRequired(reason.to_owned()))];
+        }
+        match Turn::start(start, &self.config, self.session.is_some()) {
             Ok((turn, effects)) => {
                 self.turn = Some(turn);
                 effects
@@ -139,7 +205,7 @@ impl AgentLoop {
 
     fn appended(&mut self, call_id: String, at: f64) -> Vec<Effect> {
         let Some(turn) = self.turn.as_mut().filter(|turn| records(&turn.phase, &call_id)) else {
-            return self.late_admission(&call_id);
+            return self.late_append(&call_id, at);
         };
         match std::mem::replace(&mut turn.phase, Phase::Stepping) {
             Phase::RecordingReply(_, reply) => match turn.take_reply(&self.config, &call_id, *reply, at) {
@@ -147,6 +213,15 @@ impl AgentLoop {
                 Err(failure) => self.fail(failure),
             },
             Phase::RecordingFailure(_, failure) => self.fail(failure),
+            Phase::RecordingIntents(round) => {
+                let runs = round.running().into_iter().cloned().collect();
+                turn.phase = Phase::RunningTools(round);
+                vec![Effect::RunTools(runs)]
+            }
+            Phase::Parking(_, requests) => {
+                turn.phase = Phase::Flushing(TurnOutcome::Wait(requests));
+                vec![Effect::Flush]
+            }
             _ => {
                 let call = turn.model_call(&self.config, call_id.clone());
                 turn.phase = Phase::Calling(call_id);
@@ -176,7 +251,7 @@ impl AgentLoop {
     }
 
     fn model_failed(&mut self, call_id: &str, message: String, failure: TurnFailure) -> Vec<Effect> {
-        let cancelled = self.late.contains_key(call_id);
+        let cancelled = matches!(self.late.get(call_id), Some(LateCall::Calling));
         let body = RecordBody::ModelFailure { message, cancelled };
         self.record_call(call_id, body, |call_id| Phase::RecordingFailure(call_id, failure))
     }
@@ -186,28 +261,23 @@ impl AgentLoop {
         let is_calling = |phase: &Phase| matches!(phase, Phase::Calling(id) if id == call_id);
         if let Some(turn) = self.turn_in(is_calling) {
             turn.phase = phase(call_id.to_owned());
-        } else if self.late.remove(call_id).is_none() {
+        } else if matches!(self.late.get(call_id), Some(LateCall::Calling)) {
+            self.late.remove(call_id);
+        } else {
             return Vec::new();
         }
         vec![Effect::Append(ExecutionRecord::new(call_id, body))]
     }
 
-    fn tool_settled(&mut self, call_id: &str, index: usize, outcome: ToolOutcome, at: f64) -> Vec<Effect> {
-        let Some(turn) = &mut self.turn else {
+    fn permitted(&mut self, call_id: &str, verdicts: &[Verdict], at: f64) -> Vec<Effect> {
+        let Some(turn) = self.turn.as_mut().filter(|turn| permits(&turn.phase, call_id)) else {
             return Vec::new();
         };
         match std::mem::replace(&mut turn.phase, Phase::Stepping) {
-            Phase::RunningTools(mut round) if round.call_id == call_id => {
-                round.settle(index, outcome, at);
-                if !round.is_settled() {
-                    turn.phase = Phase::RunningTools(round);
-                    return Vec::new();
-                }
-                if round.suspended {
-                    return self.fail(TurnFailure::UnsupportedWait);
-                }
-                turn.next_round(&self.config, round.into_results())
-            }
+            Phase::Permitting(round) => match turn.permitted(&self.config, round, verdicts, at) {
+                Ok(effects) => effects,
+                Err(failure) => self.fail(failure),
+            },
             other => {
                 turn.phase = other;
                 Vec::new()
@@ -215,10 +285,45 @@ impl AgentLoop {
         }
     }
 
+    fn tool_settled(&mut self, call_id: &str, index: usize, outcome: ToolOutcome, at: f64) -> Vec<Effect> {
+        let runs = |phase: &Phase| matches!(phase, Phase::RunningTools(round) if round.call_id == call_id);
+        let Some(turn) = self.turn.as_mut().filter(|turn| runs(&turn.phase)) else {
+            return self.late_result(call_id, index, outcome, at);
+        };
+        let Phase::RunningTools(mut round) = std::mem::replace(&mut turn.phase, Phase::Stepping) else {
+            return Vec::new();
+        };
+        let result = round.settle(index, outcome, at).filter(|_| turn.execution_id.is_some());
+        let mut effects: Vec<Effect> =
+            result.and_then(|result| result_record(&round, index, result)).into_iter().collect();
+        if !round.running().is_empty() {
+            turn.phase = Phase::RunningTools(round);
+            return effects;
+        }
+        match turn.close_round(&self.config, round) {
+            Ok(next) => effects.extend(next),
+            Err(failure) => effects.extend(self.fail(failure)),
+        }
+        effects
+    }
+
     fn flushed(&mut self) -> Vec<Effect> {
         match self.turn.take() {
-            Some(Turn { phase: Phase::Flushing(outcome), coded, .. }) => {
-                self.unsaved.extend(coded);
+            Some(Turn { phase: Phase::Flushing(outcome), coded, execution_id, .. }) => {
+                let pending = match &outcome {
+                    TurnOutcome::Wait(requests) => execution_id.map(|execution_id| Pending {
+                        execution_id,
+                        request_ids: requests.iter().map(|request| request.id.clone()).collect(),
+                    }),
+                    _ => None,
+                };
+                // The messages of a turn that waits are rebuilt from its records.
+                if pending.is_none() {
+                    self.unsaved.extend(coded);
+                }
+                if let Some(session) = &mut self.session {
+                    session.pending = pending;
+                }
                 self.first_turn = false;
                 vec![Effect::Finish(outcome)]
             }
@@ -242,19 +347,52 @@ impl AgentLoop {
             Some(Phase::Calling(call_id)) => {
                 self.late.insert(call_id, LateCall::Calling);
             }
+            Some(Phase::RecordingIntents(round)) if failure != TurnFailure::JournalFailed => {
+                self.late.insert(round.call_id.clone(), LateCall::Intending(round));
+            }
+            Some(Phase::RunningTools(round)) if self.session.is_some() => {
+                self.late.insert(round.call_id.clone(), LateCall::Running(round));
+            }
             _ => {}
         }
         vec![Effect::Fail(failure)]
     }
 
-    /// An admission that came through after its turn ended is settled, since nothing will be called.
-    fn late_admission(&mut self, call_id: &str) -> Vec<Effect> {
-        if self.late.get(call_id) != Some(&LateCall::Admitting) {
-            return Vec::new();
+    /// What came through after its turn ended is settled: nothing will be called, and nothing will run.
+    fn late_append(&mut self, call_id: &str, at: f64) -> Vec<Effect> {
+        match self.late.remove(call_id) {
+            Some(LateCall::Admitting) => {
+                let message = "the turn ended before the call was made".to_owned();
+                let body = RecordBody::ModelFailure { message, cancelled: true };
+                vec![Effect::Append(ExecutionRecord::new(call_id, body))]
+            }
+            Some(LateCall::Intending(mut round)) => {
+                let intended: Vec<usize> = round.running().into_iter().map(|run| run.index).collect();
+                let not_run = |index| {
+                    let result = round.settle(index, ToolOutcome::Fault(ToolFault::NotRun), at)?;
+                    result_record(&round, index, result)
+                };
+                intended.into_iter().filter_map(not_run).collect()
+            }
+            Some(other) => {
+                self.late.insert(call_id.to_owned(), other);
+                Vec::new()
+            }
+            None => Vec::new(),
         }
-        self.late.remove(call_id);
-        let message = "the turn ended before the call was made".to_owned();
-        vec![Effect::Append(ExecutionRecord::new(call_id, RecordBody::ModelFailure { message, cancelled: true }))]
+    }
+
+    /// What a tool came to after its turn ended is written down: it has been done.
+    fn late_result(&mut self, call_id: &str, index: usize, outcome: ToolOutcome, at: f64) -> Vec<Effect> {
+        let Some(LateCall::Running(round)) = self.late.get_mut(call_id) else {
+            return Vec::new();
+        };
+        let result = round.settle(index, outcome, at);
+        let record = result.and_then(|result| result_record(round, index, result));
+        if round.running().is_empty() {
+            self.late.remove(call_id);
+        }
+        record.into_iter().collect()
     }
 
     /// The turn, where it is in such a phase.
@@ -267,6 +405,21 @@ fn asks_cache(phase: &Phase, call_id: &str) -> bool {
     matches!(phase, Phase::AskingCache(id) if id == call_id)
 }
 
+fn permits(phase: &Phase, call_id: &str) -> bool {
+    matches!(phase, Phase::Permitting(round) if round.call_id == call_id)
+}
+
+fn flushes(phase: &Phase) -> bool {
+    matches!(phase, Phase::Flushing(_))
+}
+
 fn records(phase: &Phase, call_id: &str) -> bool {
-    matches!(phase, Phase::Admitting(id) | Phase::RecordingReply(id, _) | Phase::RecordingFailure(id, _) if id == call_id)
+    match phase {
+        Phase::Admitting(id)
+        | Phase::RecordingReply(id, _)
+        | Phase::RecordingFailure(id, _)
+        | Phase::Parking(id, _) => id == call_id,
+        Phase::RecordingIntents(round) => round.call_id == call_id,
+        _ => false,
+    }
 }

@@ -3,6 +3,8 @@
 use crate::runtime::codec::Value;
 use crate::runtime::message::ChatMessage;
 use crate::runtime::outcome::TurnOutcome;
+use crate::runtime::session::permission::Verdict;
+use crate::runtime::session::records::RecordedAnswer;
 use crate::runtime::tool::ToolFault;
 use crate::value::Json;
 
@@ -11,6 +13,8 @@ use crate::value::Json;
 pub enum Input {
     /// A turn begins with its rendered text.
     Start(TurnStart),
+    /// A turn that waited goes on; of a session only.
+    Resume(TurnResume),
     /// The cache was asked: its reply, unchecked, or none.
     CacheAnswered {
         /// The call.
@@ -23,16 +27,30 @@ pub enum Input {
         /// The call.
         call_id: String,
     },
-    /// The journal took the record.
+    /// The journal took the record, or all of them, and every `Record` before.
     Appended {
         /// The call the record is about.
         call_id: String,
         /// Now, in epoch milliseconds.
         at: f64,
     },
-    /// The journal, or the admission it stands for, refused the record; the host keeps the error.
+    /// The journal, or the admission it stands for, refused a record; the host keeps the error.
     AppendRefused {
         /// The call the record is about.
+        call_id: String,
+    },
+    /// The policy decided, one verdict for each call that was asked for.
+    Permitted {
+        /// The model call that asked for the tools.
+        call_id: String,
+        /// In the order of the calls; a call without one is denied.
+        verdicts: Vec<Verdict>,
+        /// Now, in epoch milliseconds.
+        at: f64,
+    },
+    /// The policy could not be read; the host keeps the error.
+    PermissionFailed {
+        /// The model call that asked for the tools.
         call_id: String,
     },
     /// The model replied.
@@ -88,13 +106,27 @@ pub enum Effect {
     AskCache(ModelCall),
     /// Append to the metered journal; answer with `Appended` or `AppendRefused`.
     Append(ExecutionRecord),
+    /// Append to the journal and go on; the next `Append` or `Sync` is answered when it has settled too.
+    Record(ExecutionRecord),
+    /// Answer with `Appended` or `AppendRefused` when every `Record` so far has settled.
+    Sync {
+        /// The model call it is about.
+        call_id: String,
+    },
+    /// Read the policy for each of these calls; answer with `Permitted` or `PermissionFailed`.
+    Permit {
+        /// The model call that asked for them.
+        call_id: String,
+        /// The calls.
+        calls: Vec<PermitCall>,
+    },
     /// Call the model; answer with `ModelReplied` or `ModelFailed`.
     CallModel(ModelCall),
     /// Run these at the same time; answer each with `ToolSettled`.
     RunTools(Vec<ToolRun>),
     /// Deliver what was streamed; answer with `Flushed` or `DeltaFailed`.
     Flush,
-    /// The turn is over and its messages are history.
+    /// The turn is over and its messages are history; those of one that waits are in the journal.
     Finish(TurnOutcome),
     /// The turn is over and left nothing.
     Fail(TurnFailure),
@@ -111,6 +143,38 @@ pub struct TurnStart {
     pub input: String,
     /// Now, in epoch milliseconds.
     pub at: f64,
+}
+
+/// A turn that waited, with the answers and what its execution wrote down.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TurnResume {
+    /// The conversation the turn is of.
+    pub conversation_id: String,
+    /// The participant whose turn it is.
+    pub participant_id: String,
+    /// The turn.
+    pub turn_id: String,
+    /// Its group.
+    pub group_id: String,
+    /// The attempt that continues it; new call ids derive from it.
+    pub attempt_id: String,
+    /// The records of the execution in their order, coded.
+    pub records: Vec<Json>,
+    /// The answers, as `{request, responseId, response}`.
+    pub responses: Vec<Json>,
+    /// Now, in epoch milliseconds.
+    pub at: f64,
+}
+
+/// A tool call that the policy is read for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PermitCall {
+    /// The tool.
+    pub tool_name: String,
+    /// The id of the tool call.
+    pub tool_call_id: String,
+    /// Arguments that fit the tool's schema.
+    pub arguments: Json,
 }
 
 /// One call of the provider.
@@ -144,7 +208,8 @@ pub struct ToolRun {
 pub struct ExecutionRecord {
     /// Unique; derives from the call id.
     pub id: String,
-    /// The call the record is about.
+    /// The model call the record is about: it, a tool it asked for, or an answer to such a request. The
+    /// start of an execution names the first.
     pub call_id: String,
     /// What is recorded.
     pub body: RecordBody,
@@ -157,8 +222,18 @@ impl ExecutionRecord {
             RecordBody::ModelResponse(_) => "response",
             RecordBody::ModelFailure { .. } => "failure",
             RecordBody::ModelCacheHit(_) => "cache-hit",
+            RecordBody::Start { .. } => "start",
+            RecordBody::ToolIntent { .. } => "intent",
+            RecordBody::ToolResult { .. } => "result",
+            RecordBody::Answer(_) => "answer",
         };
         ExecutionRecord { id: format!("{call_id}:{kind}"), call_id: call_id.to_owned(), body }
+    }
+
+    /// A record of one of the tools that a call asked for.
+    pub(super) fn of_tool(call_id: &str, index: usize, body: RecordBody) -> Self {
+        let record = ExecutionRecord::new(call_id, body);
+        ExecutionRecord { id: format!("{}:{index}", record.id), ..record }
     }
 }
 
@@ -178,6 +253,29 @@ pub enum RecordBody {
     },
     /// The cache replied.
     ModelCacheHit(Box<ChatMessage>),
+    /// An execution begins.
+    Start {
+        /// The turn it is an attempt of.
+        turn_id: String,
+        /// The rendered increment.
+        input: String,
+    },
+    /// A tool is about to run.
+    ToolIntent {
+        /// The tool's name.
+        tool_name: String,
+        /// What is run.
+        run: Box<ToolRun>,
+    },
+    /// A tool call has its result.
+    ToolResult {
+        /// The id of the tool call.
+        tool_call_id: String,
+        /// What the model is told.
+        result: Json,
+    },
+    /// A request was answered.
+    Answer(RecordedAnswer),
 }
 
 /// Why a turn has no outcome.
@@ -202,7 +300,7 @@ pub enum TurnFailure {
     #[error("the turn's input is not acceptable: {0}")]
     InvalidInput(String),
     /// A tool asked to suspend.
-    #[error("a tool asked to suspend the turn, which a plain agent does not support")]
+    #[error("a tool asked to suspend the turn; only a session's own permission gate can")]
     UnsupportedWait,
     /// The model still called tools in its last round.
     #[error("the model still called tools in round {max_rounds} of {max_rounds} (maxRounds)")]
@@ -213,6 +311,24 @@ pub enum TurnFailure {
     /// A turn is already running on this agent.
     #[error("a turn is already running on this session")]
     Busy,
+    /// The policy could not be read: its error is thrown.
+    #[error("the permission policy could not be read")]
+    PermissionFailed,
+    /// An answer does not belong to what is waiting, or nothing is.
+    #[error("{0}")]
+    IdentityMismatch(String),
+    /// The execution that waits has no records.
+    #[error("the execution journal has no records of the execution that waits")]
+    JournalMissing,
+    /// What an unfinished execution did is unknown, or one is in the way.
+    #[error("{0}")]
+    RecoveryRequired(String),
+    /// An answer contradicts one on record.
+    #[error("{0}")]
+    RecoveryConflict(String),
+    /// The records are not those of this session's execution.
+    #[error("the execution's records cannot be continued: {0}")]
+    RecoveryInvalid(String),
 }
 
 impl TurnFailure {
@@ -229,6 +345,12 @@ impl TurnFailure {
             TurnFailure::UnsupportedWait => "unsupported-wait",
             TurnFailure::RoundLimit { .. } => "round-limit",
             TurnFailure::Busy => "busy",
+            TurnFailure::PermissionFailed => "permission-failed",
+            TurnFailure::IdentityMismatch(_) => "identity-mismatch",
+            TurnFailure::JournalMissing => "journal-missing",
+            TurnFailure::RecoveryRequired(_) => "recovery-required",
+            TurnFailure::RecoveryConflict(_) => "recovery-conflict",
+            TurnFailure::RecoveryInvalid(_) => "recovery-invalid",
         }
     }
 }

@@ -1,12 +1,15 @@
 //! The turn an agent is in: its phase, and the step from one round to the next.
 
 use super::coded::CodedMessage;
-use super::protocol::{Effect, ExecutionRecord, ModelCall, RecordBody, ToolOutcome, ToolRun, TurnFailure, TurnStart};
+use super::protocol::{Effect, ExecutionRecord, ModelCall, RecordBody, TurnFailure, TurnStart};
+use super::round::ToolRound;
 use crate::runtime::config::AgentConfig;
 use crate::runtime::fingerprint::sha256_hex;
-use crate::runtime::message::{ChatMessage, Role, ToolCall};
+use crate::runtime::message::{ChatMessage, Role};
 use crate::runtime::outcome::{TurnOutcome, outcome_of};
-use crate::runtime::tool::{self, IdempotencyKeys, ToolFault};
+use crate::runtime::session::approval::ApprovalRequest;
+use crate::runtime::session::permission::Verdict;
+use crate::runtime::tool::IdempotencyKeys;
 use crate::value::Json;
 use crate::value::text::utf16_len;
 
@@ -16,13 +19,18 @@ const MAX_ID_BASE: usize = 448;
 
 #[derive(Debug)]
 pub(super) struct Turn {
-    turn_id: String,
+    pub(super) turn_id: String,
+    /// Of a session: the execution that the journal knows the turn as.
+    pub(super) execution_id: Option<String>,
     /// What call and message ids begin with.
-    id_base: String,
-    rounds: u32,
+    pub(super) id_base: String,
+    /// Replies so far, and the one that is awaited.
+    pub(super) rounds: u32,
+    /// Model calls so far, those without a reply included.
+    pub(super) calls: u32,
     /// The messages of this turn as a checkpoint holds them.
     pub(super) coded: Vec<Json>,
-    keys: IdempotencyKeys,
+    pub(super) keys: IdempotencyKeys,
     pub(super) phase: Phase,
 }
 
@@ -37,33 +45,54 @@ pub(super) enum Phase {
     Calling(String),
     RecordingReply(String, Box<CodedMessage>),
     RecordingFailure(String, TurnFailure),
+    /// The policy is being read.
+    Permitting(ToolRound),
+    /// What is about to run is being written down.
+    RecordingIntents(ToolRound),
     RunningTools(ToolRound),
+    /// Every result is being written down before the turn waits.
+    Parking(String, Vec<ApprovalRequest>),
     Flushing(TurnOutcome),
 }
 
 impl Turn {
-    /// A turn at its first model call. Refused where the input is longer than a history can hold.
-    pub(super) fn start(start: TurnStart, config: &AgentConfig) -> Result<(Self, Vec<Effect>), TurnFailure> {
-        let fits = utf16_len(&start.attempt_id) <= MAX_ID_BASE;
-        let id_base = if fits { start.attempt_id } else { sha256_hex(&start.attempt_id) };
-        let input = ChatMessage::text(format!("{id_base}:input"), Role::User, start.input, start.at);
-        let input = CodedMessage::of(input, "input").map_err(|error| TurnFailure::InvalidInput(error.to_string()))?;
+    /// A turn at its first model call; `recorded` where it belongs to a session. Refused where the input
+    /// is longer than a history can hold.
+    pub(super) fn start(
+        start: TurnStart,
+        config: &AgentConfig,
+        recorded: bool,
+    ) -> Result<(Self, Vec<Effect>), TurnFailure> {
+        let TurnStart { turn_id, attempt_id, input, at } = start;
+        let message = input_message(&attempt_id, input.clone(), at)?;
         let mut turn = Turn {
-            turn_id: start.turn_id,
-            id_base,
+            id_base: id_base(&attempt_id),
+            execution_id: recorded.then_some(attempt_id),
+            turn_id,
             rounds: 0,
+            calls: 0,
             coded: Vec::new(),
             keys: IdempotencyKeys::default(),
             phase: Phase::Stepping,
         };
-        let effects = turn.next_round(config, vec![input]);
+        let mut effects = Vec::new();
+        if recorded {
+            let body = RecordBody::Start { turn_id: turn.turn_id.clone(), input };
+            effects.push(Effect::Record(ExecutionRecord::new(&turn.call_id(1), body)));
+        }
+        effects.extend(turn.next_round(config, vec![message]));
         Ok((turn, effects))
+    }
+
+    fn call_id(&self, ordinal: u32) -> String {
+        format!("{}:call:{ordinal}", self.id_base)
     }
 
     /// Adds `messages` to the history and makes the next model call.
     pub(super) fn next_round(&mut self, config: &AgentConfig, messages: Vec<CodedMessage>) -> Vec<Effect> {
         self.rounds += 1;
-        let call_id = format!("{}:call:{}", self.id_base, self.rounds);
+        self.calls += 1;
+        let call_id = self.call_id(self.calls);
         let extend = self.extend(messages);
         if !config.provider_has_cache {
             return vec![extend, self.admit(call_id)];
@@ -99,92 +128,97 @@ impl Turn {
         if self.rounds >= max_rounds {
             return Err(TurnFailure::RoundLimit { max_rounds });
         }
-        let (round, runs) = self.open_tool_round(config, call_id, &reply.message.tool_calls, at);
+        let round = ToolRound::open(config, &mut self.keys, &self.turn_id, call_id, &reply.message.tool_calls);
         let mut effects = vec![self.extend(vec![reply])];
-        if runs.is_empty() {
-            effects.extend(self.next_round(config, round.into_results()));
-        } else {
-            effects.push(Effect::RunTools(runs));
-            self.phase = Phase::RunningTools(round);
-        }
+        effects.extend(self.continue_round(config, round, at)?);
         Ok(effects)
     }
 
-    fn extend(&mut self, messages: Vec<CodedMessage>) -> Effect {
+    pub(super) fn extend(&mut self, messages: Vec<CodedMessage>) -> Effect {
         let (messages, coded): (Vec<_>, Vec<_>) = messages.into_iter().map(|m| (m.message, m.coded)).unzip();
         self.coded.extend(coded);
         Effect::Extend(messages)
     }
 
-    /// Calls that cannot be carried out have their result at once; the others are to be run.
-    fn open_tool_round(
+    /// Goes on with a round as far as it can: to the policy, to the tools, to the next round, or to wait.
+    pub(super) fn continue_round(
         &mut self,
         config: &AgentConfig,
-        call_id: &str,
-        calls: &[ToolCall],
+        mut round: ToolRound,
         at: f64,
-    ) -> (ToolRound, Vec<ToolRun>) {
-        let mut round = ToolRound::new(call_id, calls);
-        let mut runs = Vec::new();
-        for (index, call) in calls.iter().enumerate() {
-            match tool::resolve(config, call) {
-                Ok((tool, arguments)) => runs.push(ToolRun {
-                    call_id: call_id.to_owned(),
-                    index,
-                    tool,
-                    tool_call_id: call.id.clone(),
-                    idempotency_key: self.keys.next(&self.turn_id, &call.name, &arguments),
-                    arguments,
-                }),
-                Err(fault) => round.settle(index, ToolOutcome::Fault(fault), at),
-            }
+    ) -> Result<Vec<Effect>, TurnFailure> {
+        let mut effects = self.settle_decided(&mut round, at);
+        let calls = round.ready();
+        if calls.is_empty() {
+            effects.extend(self.close_round(config, round)?);
+        } else if self.execution_id.is_some() {
+            effects.push(Effect::Permit { call_id: round.call_id.clone(), calls });
+            self.phase = Phase::Permitting(round);
+        } else {
+            effects.push(Effect::RunTools(round.decide(&vec![Verdict::Allow; calls.len()])));
+            self.phase = Phase::RunningTools(round);
         }
-        (round, runs)
+        Ok(effects)
+    }
+
+    /// What the policy allows is written down, so that it can run.
+    pub(super) fn permitted(
+        &mut self,
+        config: &AgentConfig,
+        mut round: ToolRound,
+        verdicts: &[Verdict],
+        at: f64,
+    ) -> Result<Vec<Effect>, TurnFailure> {
+        let runs = round.decide(verdicts);
+        let mut effects = self.settle_decided(&mut round, at);
+        if runs.is_empty() {
+            effects.extend(self.close_round(config, round)?);
+            return Ok(effects);
+        }
+        for run in runs {
+            let tool_name = round.run(run.index).map(|(_, name)| name.to_owned()).unwrap_or_default();
+            let (index, body) = (run.index, RecordBody::ToolIntent { tool_name, run: Box::new(run) });
+            effects.push(Effect::Record(ExecutionRecord::of_tool(&round.call_id, index, body)));
+        }
+        effects.push(Effect::Sync { call_id: round.call_id.clone() });
+        self.phase = Phase::RecordingIntents(round);
+        Ok(effects)
+    }
+
+    /// Leaves a round in which nothing runs any more.
+    pub(super) fn close_round(&mut self, config: &AgentConfig, round: ToolRound) -> Result<Vec<Effect>, TurnFailure> {
+        if round.suspended {
+            return Err(TurnFailure::UnsupportedWait);
+        }
+        if round.is_settled() {
+            return Ok(self.next_round(config, round.into_results()));
+        }
+        let requests = round.requests(self.execution_id.as_deref().unwrap_or_default());
+        self.phase = Phase::Parking(round.call_id.clone(), requests);
+        Ok(vec![Effect::Sync { call_id: round.call_id }])
+    }
+
+    fn settle_decided(&self, round: &mut ToolRound, at: f64) -> Vec<Effect> {
+        let results = round.settle_decided(at);
+        let recorded = results.into_iter().filter(|_| self.execution_id.is_some());
+        recorded.filter_map(|(index, result)| result_record(round, index, result)).collect()
     }
 }
 
-/// The tool calls of one reply and the results so far, in call order.
-#[derive(Debug)]
-pub(super) struct ToolRound {
-    pub(super) call_id: String,
-    calls: Vec<ToolCall>,
-    results: Vec<Option<CodedMessage>>,
-    /// Whether a tool asked to suspend.
-    pub(super) suspended: bool,
+/// The record of a call's result.
+pub(super) fn result_record(round: &ToolRound, index: usize, result: Json) -> Option<Effect> {
+    let tool_call_id = round.tool_call_id(index)?.to_owned();
+    let body = RecordBody::ToolResult { tool_call_id, result };
+    Some(Effect::Record(ExecutionRecord::of_tool(&round.call_id, index, body)))
 }
 
-impl ToolRound {
-    fn new(call_id: &str, calls: &[ToolCall]) -> Self {
-        let results = calls.iter().map(|_| None).collect();
-        ToolRound { call_id: call_id.to_owned(), calls: calls.to_vec(), results, suspended: false }
-    }
+/// What ids begin with that derive from an attempt.
+pub(super) fn id_base(attempt_id: &str) -> String {
+    if utf16_len(attempt_id) <= MAX_ID_BASE { attempt_id.to_owned() } else { sha256_hex(attempt_id) }
+}
 
-    /// Notes what came of one call; a second outcome for it is ignored.
-    pub(super) fn settle(&mut self, index: usize, outcome: ToolOutcome, at: f64) {
-        let id = format!("{}:result:{index}", self.call_id);
-        let (Some(call), Some(slot @ None)) = (self.calls.get(index), self.results.get_mut(index)) else {
-            return;
-        };
-        let content = match outcome {
-            ToolOutcome::Returned(result) => tool::result_content(&result),
-            ToolOutcome::Fault(fault) => Ok(fault.content()),
-            ToolOutcome::Suspended => {
-                self.suspended = true;
-                Ok(String::new())
-            }
-        };
-        let message = |content| CodedMessage::of(ChatMessage::tool_result(id.clone(), call, content, at), "result");
-        *slot = content
-            .and_then(|content| message(content).map_err(|error| ToolFault::InvalidResult(error.to_string())))
-            .or_else(|fault| message(fault.content()))
-            .ok();
-    }
-
-    pub(super) fn is_settled(&self) -> bool {
-        self.results.iter().all(Option::is_some)
-    }
-
-    pub(super) fn into_results(self) -> Vec<CodedMessage> {
-        self.results.into_iter().flatten().collect()
-    }
+/// The message that a turn begins with.
+pub(super) fn input_message(attempt_id: &str, input: String, at: f64) -> Result<CodedMessage, TurnFailure> {
+    let message = ChatMessage::text(format!("{}:input", id_base(attempt_id)), Role::User, input, at);
+    CodedMessage::of(message, "input").map_err(|error| TurnFailure::InvalidInput(error.to_string()))
 }

@@ -1,0 +1,326 @@
+//! Continuing a turn that waited: its rounds, rebuilt from the records of its execution alone, and the
+//! answers, each held against the action on record.
+
+use super::AgentLoop;
+use super::coded::CodedMessage;
+use super::protocol::{Effect, ExecutionRecord, RecordBody, ToolOutcome, TurnFailure, TurnResume};
+use super::round::{Stage, ToolRound};
+use super::turn::{Phase, Turn, id_base, input_message};
+use crate::runtime::codec::Value;
+use crate::runtime::config::AgentConfig;
+use crate::runtime::outcome::outcome_of;
+use crate::runtime::session::approval::{Answer, read_answers};
+use crate::runtime::session::records::{Recorded, RecordedAnswer, read_records};
+use crate::runtime::session::{Pending, Session};
+use crate::runtime::tool::IdempotencyKeys;
+
+impl AgentLoop {
+    pub(super) fn resume(&mut self, resume: &TurnResume) -> Vec<Effect> {
+        if self.turn.is_some() {
+            return vec![Effect::Fail(TurnFailure::Busy)];
+        }
+        match self.rebuild(resume) {
+            Ok((turn, effects)) => {
+                self.turn = Some(turn);
+                effects
+            }
+            Err(failure) => vec![Effect::Fail(failure)],
+        }
+    }
+
+    fn rebuild(&self, resume: &TurnResume) -> Result<(Turn, Vec<Effect>), TurnFailure> {
+        let nothing = || TurnFailure::IdentityMismatch("nothing waits for an answer".to_owned());
+        let session = self.session.as_ref().ok_or_else(nothing)?;
+        let pending = session.pending.as_ref().ok_or_else(nothing)?;
+        let answers = read_answers(session, pending, resume)?;
+        if resume.records.is_empty() {
+            return Err(TurnFailure::JournalMissing);
+        }
+        let mut execution = Execution::read(&self.config, session, pending, resume)?;
+        let new_answers = execution.take_answers(answers)?;
+        execution.ask_again(pending);
+        execution.restart_unfinished(&self.config)?;
+        execution.into_turn(&self.config, pending, resume, new_answers)
+    }
+}
+
+/// An execution as its records tell it.
+struct Execution<'a> {
+    config: &'a AgentConfig,
+    pending: &'a Pending,
+    resume: &'a TurnResume,
+    messages: Vec<CodedMessage>,
+    rounds: u32,
+    calls: u32,
+    keys: IdempotencyKeys,
+    /// The call whose reply is due.
+    calling: Option<String>,
+    /// Rounds whose calls all have their results.
+    closed: Vec<ToolRound>,
+    current: Option<Current>,
+    answers: Vec<RecordedAnswer>,
+}
+
+/// The last reply.
+struct Current {
+    call_id: String,
+    reply: CodedMessage,
+    /// Its tool calls; none where it is the last word.
+    round: Option<ToolRound>,
+    /// As they were before it.
+    keys: IdempotencyKeys,
+}
+
+impl<'a> Execution<'a> {
+    fn read(
+        config: &'a AgentConfig,
+        session: &Session,
+        pending: &'a Pending,
+        resume: &'a TurnResume,
+    ) -> Result<Self, TurnFailure> {
+        let records =
+            read_records(&session.id, &pending.execution_id, &resume.records).map_err(TurnFailure::RecoveryInvalid)?;
+        let mut records = records.into_iter();
+        let Some(Recorded::Start { turn_id, input }) = records.next() else {
+            return invalid("they do not begin with the start of the execution");
+        };
+        if turn_id != resume.turn_id {
+            return Err(TurnFailure::IdentityMismatch("another turn waits for these answers".to_owned()));
+        }
+        let input = input_message(&pending.execution_id, input, resume.at)?;
+        let mut execution = Execution {
+            config,
+            pending,
+            resume,
+            messages: vec![input],
+            rounds: 0,
+            calls: 0,
+            keys: IdempotencyKeys::default(),
+            calling: None,
+            closed: Vec::new(),
+            current: None,
+            answers: Vec::new(),
+        };
+        for record in records {
+            execution.apply(record)?;
+        }
+        match pending.request_ids.iter().all(|id| execution.find(id).is_some()) {
+            true => Ok(execution),
+            false => invalid("they do not hold what the checkpoint says is waiting"),
+        }
+    }
+
+    fn apply(&mut self, record: Recorded) -> Result<(), TurnFailure> {
+        match record {
+            Recorded::Start { .. } => invalid("the execution starts twice"),
+            Recorded::Request { call_id, provider_id, model_id } => {
+                if provider_id != self.config.provider_name || model_id != self.config.model {
+                    return invalid("a model call went to another provider or model");
+                }
+                self.close_reply()?;
+                self.calls += 1;
+                self.calling = Some(call_id);
+                Ok(())
+            }
+            Recorded::Failure => Ok(()),
+            Recorded::Reply { call_id, response, cached } => {
+                if cached {
+                    self.close_reply()?;
+                    self.calls += 1;
+                } else if self.calling.as_deref() != Some(call_id.as_str()) {
+                    // The late reply to a call that another has taken the place of.
+                    return Ok(());
+                }
+                self.calling = None;
+                self.take_reply(call_id, &response)
+            }
+            Recorded::Intent { tool_call_id, tool_name, arguments, idempotency_key } => {
+                let (round, index) = self.open_call(&tool_call_id)?;
+                let same = round.run(index).is_some_and(|(run, name)| {
+                    name == tool_name
+                        && run.idempotency_key == idempotency_key
+                        && run.arguments.canonical() == arguments.canonical()
+                });
+                if !same {
+                    return invalid("a tool was run with something else than the model asked for");
+                }
+                round.set_stage(index, Stage::Running);
+                Ok(())
+            }
+            Recorded::Result { tool_call_id, result } => {
+                let at = self.resume.at;
+                let (round, index) = self.open_call(&tool_call_id)?;
+                round.settle(index, ToolOutcome::Returned(result), at);
+                Ok(())
+            }
+            Recorded::Answer(answer) => {
+                let open = self.current.as_mut().and_then(|current| current.round.as_mut());
+                let found = open.and_then(|round| Some((round.position_of_request(&answer.request_id)?, round)));
+                let Some((index, round)) = found else {
+                    return invalid("an answer is to no request");
+                };
+                round.set_stage(index, answered(answer.approved, answer.reason.as_deref()));
+                self.answers.push(answer);
+                Ok(())
+            }
+        }
+    }
+
+    /// A further call follows: the last reply's calls have their results. A reply of which nothing came
+    /// arrived late, when the further call was already decided on.
+    fn close_reply(&mut self) -> Result<(), TurnFailure> {
+        match self.current.take() {
+            None => {}
+            Some(Current { reply, round: Some(round), .. }) if round.is_settled() => {
+                self.messages.push(reply);
+                self.messages.extend(round.clone().into_results());
+                self.closed.push(round);
+            }
+            Some(Current { round, keys, .. }) if round.as_ref().is_none_or(ToolRound::is_untouched) => {
+                self.keys = keys;
+                self.rounds -= 1;
+            }
+            Some(_) => return invalid("a model call follows a tool call without a result"),
+        }
+        Ok(())
+    }
+
+    fn take_reply(&mut self, call_id: String, response: &Value) -> Result<(), TurnFailure> {
+        let reply =
+            CodedMessage::reply(response, &call_id).map_err(|error| TurnFailure::RecoveryInvalid(error.to_string()))?;
+        let keys = self.keys.clone();
+        let round = reply.calls_tools().then(|| {
+            let calls = &reply.message.tool_calls;
+            ToolRound::open(self.config, &mut self.keys, &self.resume.turn_id, &call_id, calls)
+        });
+        self.rounds += 1;
+        self.current = Some(Current { call_id, reply, round, keys });
+        Ok(())
+    }
+
+    fn open_call(&mut self, tool_call_id: &str) -> Result<(&mut ToolRound, usize), TurnFailure> {
+        let round = self.current.as_mut().and_then(|current| current.round.as_mut());
+        let found = round.and_then(|round| Some((round.position(tool_call_id)?, round)));
+        found.map_or_else(|| invalid("a tool was run that no reply asked for"), |(index, round)| Ok((round, index)))
+    }
+
+    /// The round and the call that a request is about.
+    fn find(&self, request_id: &str) -> Option<(&ToolRound, usize)> {
+        let current = self.current.iter().filter_map(|current| current.round.as_ref());
+        let found = |round: &'_ ToolRound| round.position_of_request(request_id).filter(|i| round.run(*i).is_some());
+        self.closed.iter().chain(current).find_map(|round| Some((round, found(round)?)))
+    }
+
+    /// Holds the answers against the actions on record, and takes those that are new.
+    fn take_answers(&mut self, answers: Vec<Answer>) -> Result<Vec<RecordedAnswer>, TurnFailure> {
+        let mut new = Vec::new();
+        for answer in answers {
+            let Answer { request_id, response_id, approved, reason, data } = answer;
+            let action = self.find(&request_id).and_then(|(round, i)| round.action(i, &self.pending.execution_id));
+            let same = action.is_some_and(|action| action.request().data.canonical() == data.canonical());
+            if !same {
+                return Err(TurnFailure::IdentityMismatch("an answer is about another action".to_owned()));
+            }
+            let answer = RecordedAnswer { request_id, response_id, approved, reason };
+            if self.answers.contains(&answer) {
+                continue;
+            }
+            let used = |known: &RecordedAnswer| {
+                known.request_id == answer.request_id || known.response_id == answer.response_id
+            };
+            if self.answers.iter().chain(&new).any(used) {
+                return conflict("the request has another answer, or the answer's id belongs to another");
+            }
+            let open = self.current.as_mut().and_then(|current| current.round.as_mut());
+            let found = open.and_then(|round| Some((round.position_of_request(&answer.request_id)?, round)));
+            let Some((index, round)) = found.filter(|(index, round)| matches!(round.stage(*index), Some(Stage::Open)))
+            else {
+                return conflict("the execution went on without this answer");
+            };
+            round.set_stage(index, answered(answer.approved, answer.reason.as_deref()));
+            new.push(answer);
+        }
+        Ok(new)
+    }
+
+    /// What was asked and has no answer keeps waiting.
+    fn ask_again(&mut self, pending: &Pending) {
+        let Some(round) = self.current.as_mut().and_then(|current| current.round.as_mut()) else { return };
+        for id in &pending.request_ids {
+            if let Some(index) = round.position_of_request(id)
+                && matches!(round.stage(index), Some(Stage::Open))
+            {
+                round.set_stage(index, Stage::Asking);
+            }
+        }
+    }
+
+    /// A tool that was about to run and has no result is not run again, unless that does no harm.
+    fn restart_unfinished(&mut self, config: &AgentConfig) -> Result<(), TurnFailure> {
+        let Some(round) = self.current.as_mut().and_then(|current| current.round.as_mut()) else { return Ok(()) };
+        let unfinished: Vec<(usize, usize, String)> =
+            round.running().into_iter().map(|run| (run.index, run.tool, run.tool_call_id.clone())).collect();
+        for (index, tool, tool_call_id) in unfinished {
+            match config.tools.get(tool) {
+                Some(tool) if tool.idempotent => round.set_stage(index, Stage::Approved),
+                tool => {
+                    let name = tool.map_or("", |tool| tool.name.as_str());
+                    return Err(TurnFailure::RecoveryRequired(format!(
+                        "the tool {name} was started (tool call {tool_call_id}) and nobody knows what came of it"
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn into_turn(
+        self,
+        config: &AgentConfig,
+        pending: &Pending,
+        resume: &TurnResume,
+        answers: Vec<RecordedAnswer>,
+    ) -> Result<(Turn, Vec<Effect>), TurnFailure> {
+        let mut turn = Turn {
+            turn_id: resume.turn_id.clone(),
+            execution_id: Some(pending.execution_id.clone()),
+            id_base: id_base(&resume.attempt_id),
+            rounds: self.rounds,
+            calls: self.calls,
+            coded: Vec::new(),
+            keys: self.keys,
+            phase: Phase::Stepping,
+        };
+        let mut messages = self.messages;
+        let Some(Current { call_id, reply, round, .. }) = self.current else {
+            let effects = turn.next_round(config, messages);
+            return Ok((turn, effects));
+        };
+        let Some(round) = round else {
+            turn.phase = Phase::Flushing(outcome_of(reply.text()));
+            messages.push(reply);
+            let effects = vec![turn.extend(messages), Effect::Flush];
+            return Ok((turn, effects));
+        };
+        messages.push(reply);
+        let mut effects = vec![turn.extend(messages)];
+        effects.extend(answers.into_iter().filter_map(|answer| {
+            let index = round.position_of_request(&answer.request_id)?;
+            Some(Effect::Record(ExecutionRecord::of_tool(&call_id, index, RecordBody::Answer(answer))))
+        }));
+        effects.extend(turn.continue_round(config, round, resume.at)?);
+        Ok((turn, effects))
+    }
+}
+
+fn answered(approved: bool, reason: Option<&str>) -> Stage {
+    if approved { Stage::Approved } else { Stage::Denied(reason.map(str::to_owned)) }
+}
+
+fn invalid<T>(reason: &str) -> Result<T, TurnFailure> {
+    Err(TurnFailure::RecoveryInvalid(reason.to_owned()))
+}
+
+fn conflict<T>(reason: &str) -> Result<T, TurnFailure> {
+    Err(TurnFailure::RecoveryConflict(reason.to_owned()))
+}
