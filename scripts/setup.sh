@@ -3,7 +3,8 @@
 #
 #   scripts/setup.sh build      what compiling and packaging need: a wasm32 Rust, npm tools
 #   scripts/setup.sh browser    Chromium and its driver
-#   scripts/setup.sh test       both, other hosts and bundlers, wasm-pack
+#   scripts/setup.sh stores     both, database drivers, a PostgreSQL server's programs
+#   scripts/setup.sh test       all of this, other hosts and bundlers, wasm-pack
 #   scripts/setup.sh mutants    cargo-mutants
 #   scripts/setup.sh peers      libraries that `make bench` compares with; it runs without them too
 #   ... --env                   then prints NAME=value lines: the environment of wasm builds and tests
@@ -145,6 +146,21 @@ browser() {
   step 'Chromium from Debian' alone apt apt_install chromium chromium-driver
 }
 
+# What the stores are tested with. better-sqlite3 is compiled where no binary can be downloaded; Node's
+# headers lie beside Node where a distribution installed them. Without it, Node's own SQLite is tested.
+store_packages() {
+  local prefix; prefix="$(dirname "$(dirname "$(readlink -f "$(command -v node)")")")"
+  [ ! -e "$prefix/include/node/node.h" ] || export npm_config_nodedir="$prefix"
+  npm_packages tests/stores
+  mkdir -p tests/node_modules # where the installed package finds its optional peer
+  ln -sfn ../stores/node_modules/better-sqlite3 tests/node_modules/better-sqlite3
+}
+
+postgres() {
+  command -v initdb >/dev/null || [ -n "$(find /usr/lib/postgresql -name initdb 2>/dev/null)" ] ||
+    step 'PostgreSQL from Debian' alone apt apt_install postgresql
+}
+
 # all A B C: at the same time; fails when one of them fails.
 all() {
   local pids=() pid bad=0
@@ -160,7 +176,10 @@ wasm_tools() { wasm_bindgen_programs; cargo_program wasm-pack $wasm_pack; }
 case "${1:-build}" in
   build) node_is_new_enough; root_packages & packages=$!; wasm_rust; wait "$packages" || exit 1 ;;
   browser) browser ;;
-  test) node_is_new_enough; wasm_rust; all root_packages host_packages browser wasm_tools; wasm_bindgen_programs ;;
+  stores) node_is_new_enough; wasm_rust; all root_packages store_packages browser postgres ;;
+  test)
+    node_is_new_enough; wasm_rust
+    all root_packages host_packages store_packages browser postgres wasm_tools; wasm_bindgen_programs ;;
   mutants) cargo_program cargo-mutants $cargo_mutants ;;
   peers) (npm_packages benches) || printf '  set-up: without the peers, which could not be installed\n' ;;
   *) fail "no part named $1" ;;

@@ -38,6 +38,8 @@ const parts = [
   { name: 'biome', tags: ['lint'], lane: 'package', command: 'node_modules/.bin/biome ci --error-on-warnings' },
   { name: 'build', tags: [], lane: 'package', env: 'xtask', command: 'cargo xtask build' },
   ...nodeSuites(),
+  ...testFiles('tests/stores').map((file) => ({ ...onPackage('stores', file), setup: 'stores' })),
+  ...[22, 26].map((version) => ownSqlite(version)),
   ...testFiles('tests/packaging').map((file) => onPackage('consumers', file)),
   {
     name: 'install the demo',
@@ -56,6 +58,20 @@ function onPackage(tag, file, after = ['build']) {
   return { name, tags: [tag], lane: 'package', after, setup: 'test', command: nodeTest('node', file) };
 }
 
+/** The SQLite store on the SQLite of a Node that has one. */
+function ownSqlite(version) {
+  const file = 'tests/stores/sqlite.test.mjs';
+  return {
+    ...onPackage('stores', file),
+    name: `stores: sqlite of node ${version}`,
+    command: nodeTest(nodeOf(version), file),
+  };
+}
+
+function nodeOf(version) {
+  return version === 'system' ? 'node' : `tests/packaging/node_modules/node${version}/bin/node`;
+}
+
 /** The API suite on the packed package: each Node version, through import and through require. */
 function nodeSuites() {
   const all = testFiles('tests/node').join(' ');
@@ -63,11 +79,10 @@ function nodeSuites() {
   return versions.flatMap((version) =>
     ['import', 'require'].map((via) => {
       const system = version === 'system';
-      const program = system ? 'node' : `tests/packaging/node_modules/node${version}/bin/node`;
       const options = via === 'require' ? '--import ./tests/node/support/via-require.mjs' : '';
       const tags = system && via === 'import' ? ['node', 'node-matrix'] : ['node-matrix'];
       const setup = system ? 'build' : 'test';
-      const command = nodeTest(`${program} ${options}`, all);
+      const command = nodeTest(`${nodeOf(version)} ${options}`, all);
       return { name: `node ${version}, ${via}`, tags, lane: 'package', after: ['build'], setup, command };
     }),
   );
@@ -89,7 +104,7 @@ if (wanted[0] === '--list') {
   process.exit(0);
 }
 const chosen = choose(wanted);
-const setup = chosen.some((part) => part.setup === 'test') ? 'test' : 'build';
+const setup = ['test', 'stores'].find((name) => chosen.some((part) => part.setup === name)) ?? 'build';
 const wasmEnvironment = setUp(setup);
 const failed = await runParts(chosen, {
   root,

@@ -1,4 +1,4 @@
-/** What needs Node: files. */
+/** What needs Node: files, and stores in them. */
 
 import './inline-module.js';
 
@@ -9,3 +9,5 @@ export {
   type SessionLogWriterOptions,
 } from './replay/node-log.js';
 export { nodePayloadSource } from './replay/node-payloads.js';
+export { type FileStoreOptions, fileStore } from './stores/file/index.js';
+export { type SqliteStore, type SqliteStoreOptions, sqliteStore } from './stores/sqlite/index.js';
