@@ -7,5 +7,7 @@ mod host;
 mod interleavings;
 mod metering;
 mod render;
+mod session;
+mod session_host;
 mod tools;
 mod wire;
