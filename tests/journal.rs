@@ -16,9 +16,8 @@ use agent_roundtable::record::model::{
 use agent_roundtable::record::state::State;
 use agent_roundtable::record::usage::{CallOutcome, ModelCall, Provenance, Tokens, UsageReport};
 use proptest::prelude::*;
-use serde_json::Value;
 use std::collections::BTreeSet;
-use support::{Instant, config, speak};
+use support::{Instant, config, mutations, speak};
 
 /// A journal with a group, a wait, an answer, unprompted input, a withdrawal and a failure.
 fn journal() -> Vec<Batch> {
@@ -114,34 +113,6 @@ fn c43_every_line_is_the_one_text_of_its_entry() {
         assert!(decode(&line.replace("/1\":", "/2\":")).is_err());
         assert!(decode(&line.replacen(':', ": ", 1)).is_err());
     }
-}
-
-/// Every way to remove, repeat, retype or add one member of an object, anywhere in a value, with the
-/// name of the member.
-fn mutations(value: &Value) -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    let Value::Object(members) = value else { return found };
-    for (key, member) in members {
-        let mut add = |text: String| found.push((key.clone(), text));
-        let mut without = members.clone();
-        without.remove(key);
-        add(Value::Object(without).to_string());
-        for other in [Value::Null, Value::from(7.5), Value::from("7"), Value::Bool(true), Value::Array(vec![])] {
-            if std::mem::discriminant(&other) != std::mem::discriminant(member) {
-                let mut retyped = members.clone();
-                retyped.insert(key.clone(), other);
-                add(Value::Object(retyped).to_string());
-            }
-        }
-        add(value.to_string().replacen('{', &format!("{{{}:{member},", Value::from(key.as_str())), 1));
-        add(value.to_string().replacen('{', "{\"spare\":1,", 1));
-        for (inner_key, inner) in mutations(member) {
-            let mut deeper = members.clone();
-            deeper.insert(key.clone(), Value::from("\u{0}here"));
-            found.push((inner_key, Value::Object(deeper).to_string().replace("\"\\u0000here\"", &inner)));
-        }
-    }
-    found
 }
 
 #[test]

@@ -4,6 +4,7 @@ import { currentEngine } from './engine.js';
 
 export { RoundtableError, type RoundtableErrorCode } from './errors.js';
 export { followConversation, type FollowOptions } from './inspection/follow.js';
+export { type ForkOptions, forkRoundtable } from './inspection/fork.js';
 export { readConversation } from './inspection/read.js';
 export { exportTranscript } from './inspection/transcript.js';
 export { MemoryConversationStore } from './memory-store.js';

@@ -3,6 +3,7 @@
 use crate::conversation::effect::Status;
 use crate::conversation::emission::events_of;
 use crate::conversation::{Code, Event, RoundtableError};
+use crate::record::fork;
 use crate::record::model::{CompletedTurn, Message, Participant, Request};
 use crate::record::reading::{Journal, RecordError};
 use crate::record::state::State;
@@ -18,6 +19,8 @@ use wasm_bindgen::prelude::{JsValue, wasm_bindgen};
 pub struct JournalReader {
     conversation_id: String,
     journal: Journal,
+    /// The last revision without an open group.
+    rest: u64,
 }
 
 #[wasm_bindgen]
@@ -26,7 +29,7 @@ impl JournalReader {
     #[wasm_bindgen(constructor)]
     #[must_use]
     pub fn new(conversation_id: String) -> JournalReader {
-        JournalReader { conversation_id, journal: Journal::default() }
+        JournalReader { conversation_id, journal: Journal::default(), rest: 0 }
     }
 
     /// Folds in the next batches; JSON of their events after a revision, where one is given. `lines`: for
@@ -53,6 +56,18 @@ impl JournalReader {
     #[must_use]
     pub fn ended(&self) -> bool {
         self.journal.folded().is_some_and(|state| state.ended.is_some())
+    }
+
+    /// The last revision up to here that has no open group.
+    #[must_use]
+    pub fn rest(&self) -> f64 {
+        self.rest as f64
+    }
+
+    /// JSON of the lines of a fork's first batch, made at an instant, ISO 8601.
+    pub fn fork(&self, conversation_id: &str, at: &str) -> Result<String, JsValue> {
+        let lines = fork::lines(self.state()?, conversation_id.into(), at.into());
+        lines.map(|lines| json(&lines)).map_err(|reason| refused(Code::Conflict, &reason))
     }
 
     /// JSON of everything public.
@@ -92,6 +107,9 @@ impl JournalReader {
         let state = self.state()?;
         if *state.created.conversation_id != *self.conversation_id {
             return Err(invalid(RecordError { index: 0, reason: "it creates another conversation".to_owned() }));
+        }
+        if state.group.is_none() {
+            self.rest = revision;
         }
         Ok(())
     }

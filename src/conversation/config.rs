@@ -112,6 +112,7 @@ impl Config {
             lease_ms: self.lease_ms,
             recovery: self.recovery,
             price_version: self.price_version.clone(),
+            origin: None,
         }
     }
 

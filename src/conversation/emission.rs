@@ -56,6 +56,7 @@ pub fn events_of(entry: &Entry, state: &State, messages_before: usize, events: &
     match entry {
         Entry::Created(_) | Entry::Selecting(_) | Entry::TurnSettled(_) | Entry::TurnFailed(_) => {}
         Entry::TurnUnsettled(_) | Entry::LateResult(_) | Entry::ExecutionRecorded(_) => {}
+        Entry::TurnCopied(_) | Entry::MessageCopied(_) | Entry::CheckpointCopied(_) => {}
         Entry::RunStarted(e) => tell(&e.at, EventKind::RunStarted),
         Entry::Selected(e) => tell(&e.at, EventKind::Selected { selection: e.selection.clone() }),
         Entry::GroupStarted(e) => {

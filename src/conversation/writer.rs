@@ -6,7 +6,7 @@ use super::emission::events_of;
 use super::error::{Code, RoundtableError, StoreFailure};
 use super::input::{CallId, Ticket, Timer};
 use super::machine::Machine;
-use crate::record::codec::{MAX_ENTRY_LEN, encode};
+use crate::record::codec::{MAX_BATCH_LEN, MAX_ENTRY_LEN, encode};
 use crate::record::entry::Entry;
 use crate::record::model::{Id, RunOutcome};
 use crate::record::state::{Phase, State};
@@ -51,8 +51,6 @@ pub(super) enum Gate {
     None,
 }
 
-/// The longest batch, in UTF-16 units.
-const MAX_BATCH_LEN: usize = 32 * 1024 * 1024;
 /// The pauses before an append is repeated, in milliseconds.
 pub(super) const RETRY_PAUSES_MS: [f64; 3] = [50.0, 250.0, 1250.0];
 

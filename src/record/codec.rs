@@ -7,6 +7,8 @@ use crate::value::write::write;
 
 /// The longest line, in UTF-16 units.
 pub const MAX_ENTRY_LEN: usize = 8 * 1024 * 1024;
+/// The longest batch, in UTF-16 units of its lines.
+pub const MAX_BATCH_LEN: usize = 32 * 1024 * 1024;
 
 /// The text of an entry, without a line end.
 pub fn encode(entry: &Entry) -> Result<String, String> {

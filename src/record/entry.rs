@@ -3,8 +3,8 @@
 
 use super::execution::ExecutionRecord;
 use super::model::{
-    Checkpoint, Id, Limits, Outcome, Participant, Recovery, Response, RunOutcome, RuntimeReference, Selection,
-    Selector, StopReason,
+    Checkpoint, CompletedTurn, Id, Limits, Outcome, Participant, Recovery, Response, RunOutcome, RuntimeReference,
+    Selection, Selector, StopReason,
 };
 use super::usage::{CallOutcome, Price, Provenance, Tokens};
 use crate::value::json::{CanonicalJson, present_json};
@@ -75,6 +75,15 @@ pub enum Entry {
     /// The run is over.
     #[serde(rename = "run-ended/1")]
     RunEnded(RunEnded),
+    /// A fork has a completed turn of its origin.
+    #[serde(rename = "turn-copied/1")]
+    TurnCopied(TurnCopied),
+    /// A fork has a published message of its origin.
+    #[serde(rename = "message-copied/1")]
+    MessageCopied(MessageCopied),
+    /// A fork has a private state of its origin, or a part of it.
+    #[serde(rename = "checkpoint-copied/1")]
+    CheckpointCopied(CheckpointCopied),
 }
 
 /// How a conversation begins.
@@ -107,6 +116,40 @@ pub struct Created {
     /// The version of the price policy, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price_version: Option<Id>,
+    /// Where a fork comes from. The entries that copy it follow at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+}
+
+/// What a fork was made from, and what is small of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Origin {
+    /// The other conversation.
+    pub conversation_id: Id,
+    /// Its revision.
+    pub revision: u64,
+    /// How many entries copy it.
+    pub entries: u64,
+    /// How many of them are messages.
+    pub messages: u64,
+    /// How many decisions were saved: the place of the built-in policy in its round.
+    pub decisions: u64,
+    /// A saved decision whose group is not open yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<Selection>,
+    /// Each participant's progress, in declared order.
+    pub members: Rc<[CopiedMember]>,
+}
+
+/// A participant's progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CopiedMember {
+    /// Messages before this position are consumed.
+    pub cursor: u64,
+    /// Prepared results so far, waits included.
+    pub prepared: u64,
 }
 
 /// A run begins.
@@ -405,4 +448,43 @@ pub struct RunEnded {
     pub at: Rc<str>,
     /// How.
     pub outcome: RunOutcome,
+}
+
+/// A completed turn of the origin.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TurnCopied {
+    /// The turn.
+    pub turn: Rc<CompletedTurn>,
+}
+
+/// A message of the origin. It keeps its ids; its revision is that of the copy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct MessageCopied {
+    /// The message.
+    pub message_id: Id,
+    /// Its author.
+    pub participant_id: Id,
+    /// The text.
+    pub content: Rc<str>,
+    /// The turn it came from.
+    pub turn_id: Id,
+    /// The group it was published with.
+    pub group_id: Id,
+    /// The member that consumed it before it was public.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub consumed_by: Option<Id>,
+}
+
+/// A private state of the origin. Where it is long it comes in parts, which join like the checkpoints of
+/// a participant: the last one has the head.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CheckpointCopied {
+    /// Whose; absent for the selector's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub participant_id: Option<Id>,
+    /// The state.
+    pub checkpoint: Checkpoint,
 }

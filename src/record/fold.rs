@@ -4,7 +4,7 @@ use super::entry::{Created, Entry, GroupStarted, RunEnded, RunStarted, Selected,
 use super::execution::Records;
 use super::model::{Checkpoint, Id, Limits, RunOutcome, Selection, Selector};
 use super::state::{Group, IdMap, IdSet, Ledger, Member, Payer, Phase, Run, State, Turn};
-use super::{execution, fold_ledger, fold_turns, fold_waits};
+use super::{execution, fold_ledger, fold_turns, fold_waits, fork};
 use std::rc::Rc;
 
 /// Why an entry cannot follow the ones before it. Names ids and rules, never contents.
@@ -29,7 +29,7 @@ impl State {
         if &*created.context_policy.id != CONTEXT_POLICY.0 || &*created.context_policy.version != CONTEXT_POLICY.1 {
             return refuse("the context policy is unknown");
         }
-        Ok(State {
+        let mut state = State {
             revision: 1,
             entries: 1,
             issued: 0,
@@ -52,11 +52,14 @@ impl State {
             ledger: Ledger::default(),
             positions: Rc::new(positions),
             used_ids: IdSet::default(),
-        })
+        };
+        fork::begin(&mut state)?;
+        Ok(state)
     }
 
     /// Folds in one entry of the batch with this revision.
     pub fn apply(&mut self, entry: &Entry, revision: u64) -> Result<(), Refusal> {
+        fork::check_place(self, entry, revision)?;
         match entry {
             Entry::Created(_) => return refuse("a conversation is created once"),
             Entry::RunStarted(e) => self.run_started(e)?,
@@ -78,6 +81,9 @@ impl State {
             Entry::UsageReported(e) => fold_ledger::reported(self, e, revision)?,
             Entry::ExecutionRecorded(e) => execution::recorded(self, e)?,
             Entry::RunEnded(e) => self.run_ended(e)?,
+            Entry::TurnCopied(e) => fork::turn(self, e)?,
+            Entry::MessageCopied(e) => fork::message(self, e, revision)?,
+            Entry::CheckpointCopied(e) => fork::checkpoint(self, e)?,
         }
         self.revision = revision;
         self.entries += 1;

@@ -7,6 +7,7 @@ pub mod fold;
 mod fold_ledger;
 pub mod fold_turns;
 mod fold_waits;
+pub mod fork;
 pub mod ids;
 pub mod model;
 pub mod reading;

@@ -2,6 +2,7 @@
 
 use super::codec::decode;
 use super::entry::Entry;
+use super::fork::check_whole;
 use super::state::State;
 
 /// What does not fold, and why.
@@ -47,6 +48,7 @@ impl Journal {
         if self.0.as_ref().is_none_or(|state| state.revision != revision) {
             return Err(self.refused("a batch holds entries".to_owned()));
         }
+        self.0.as_ref().map_or(Ok(()), check_whole).map_err(|reason| self.refused(reason))?;
         Ok(())
     }
 

@@ -208,6 +208,9 @@ impl Shadow {
                 rule(run.is_some(), "only the present run ends")?;
                 self.run_ended(&ended.outcome)
             }
+            Entry::TurnCopied(_) | Entry::MessageCopied(_) | Entry::CheckpointCopied(_) => {
+                Err("C52a: only a fork copies".to_owned())
+            }
         }
     }
 

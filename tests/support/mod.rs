@@ -10,6 +10,7 @@ use agent_roundtable::conversation::{Code, Config, Effect, Event, Input, Machine
 use agent_roundtable::record::model::{Checkpoint, Id, InputResponse, Outcome, Response, Selection};
 use agent_roundtable::record::usage::{Money, UsageRecord};
 use agent_roundtable::value::Json;
+use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
@@ -288,4 +289,32 @@ impl Instant {
             | Effect::StopTimer { .. } => None,
         }
     }
+}
+
+/// Every way to remove, repeat, retype or add one member of an object, anywhere in a value, with the
+/// name of the member.
+pub fn mutations(value: &Value) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let Value::Object(members) = value else { return found };
+    for (key, member) in members {
+        let mut add = |text: String| found.push((key.clone(), text));
+        let mut without = members.clone();
+        without.remove(key);
+        add(Value::Object(without).to_string());
+        for other in [Value::Null, Value::from(7.5), Value::from("7"), Value::Bool(true), Value::Array(vec![])] {
+            if std::mem::discriminant(&other) != std::mem::discriminant(member) {
+                let mut retyped = members.clone();
+                retyped.insert(key.clone(), other);
+                add(Value::Object(retyped).to_string());
+            }
+        }
+        add(value.to_string().replacen('{', &format!("{{{}:{member},", Value::from(key.as_str())), 1));
+        add(value.to_string().replacen('{', "{\"spare\":1,", 1));
+        for (inner_key, inner) in mutations(member) {
+            let mut deeper = members.clone();
+            deeper.insert(key.clone(), Value::from("\u{0}here"));
+            found.push((inner_key, Value::Object(deeper).to_string().replace("\"\\u0000here\"", &inner)));
+        }
+    }
+    found
 }
