@@ -1,8 +1,12 @@
 // Compiled, never run: a consumer's use of conversations.
 import {
   createRoundtable,
+  exportTranscript,
   externalParticipant,
+  followConversation,
+  forkRoundtable,
   MemoryConversationStore,
+  readConversation,
   RoundtableError,
   roundRobin,
   summarizeUsage,
@@ -115,6 +119,19 @@ export async function follow(roundtable: Roundtable): Promise<void> {
   snapshot.revision = 5;
   const usage: readonly UsageRecord[] = snapshot.usage;
   console.log(summarizeUsage(usage).cost[0]?.minorUnits);
+}
+
+export async function lookOn(store: ConversationStore, signal: AbortSignal): Promise<string> {
+  const snapshot: ConversationSnapshot = await readConversation({ store, conversationId: 'c', atRevision: 3 });
+  for await (const event of followConversation({ store, conversationId: 'c', afterRevision: 3, signal })) {
+    const revision: number = event.revision;
+    // @ts-expect-error: a follower is told no deltas
+    if (event.type === 'delta') console.log(revision);
+  }
+  const fork = await forkRoundtable({ store, conversationId: 'c', newConversationId: 'd' });
+  // @ts-expect-error: not a format
+  exportTranscript(snapshot, 'html');
+  return exportTranscript(snapshot, 'markdown') + fork.conversationId;
 }
 
 export function told(error: unknown): string {

@@ -43,6 +43,11 @@ function receipts() {
 }
 
 export const BROKEN = [
+  {
+    fault: 'tells of every conversation',
+    breaks: 'has watch',
+    wrap: (store) => Object.assign(replacing(store, {}), { watch: (_, changed) => store.watch('c', changed) }),
+  },
   broken('stores the first batch under another operation id', 'create writes batch 1', () => ({
     load: async (sound, id) => {
       const found = await sound.load(id);

@@ -6,11 +6,12 @@ import { contents } from './contents.js';
 import { creation } from './creation.js';
 import { listing } from './listing.js';
 import { reading } from './reading.js';
+import { watching } from './watching.js';
 import type { ConformanceOptions, MakeStore, Rule, RuleContext, StoreUnderTest } from './types.js';
 
 export type { ConformanceOptions, MakeStore, StoreUnderTest } from './types.js';
 
-const RULES: readonly Rule[] = [...creation, ...claims, ...appends, ...reading, ...listing, ...contents];
+const RULES: readonly Rule[] = [...creation, ...claims, ...appends, ...reading, ...listing, ...contents, ...watching];
 
 /**
  * Registers one test for each rule that a store must keep. Every rule gets a store of its own.
