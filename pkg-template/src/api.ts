@@ -10,7 +10,7 @@ export { exportTranscript } from './inspection/transcript.js';
 export { MemoryConversationStore } from './memory-store.js';
 export * from './replay/index.js';
 export { roundRobin } from './round-robin.js';
-export { createRoundtable, externalParticipant } from './roundtable.js';
+export { createRoundtable, externalParticipant, loadRoundtable } from './roundtable.js';
 export {
   type AgentContext,
   agentParticipant,

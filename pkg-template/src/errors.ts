@@ -1,5 +1,7 @@
 /** The errors that calls reject with. */
 
+import type { UnsettledTurn } from './types.js';
+
 /** What went wrong, for code to act on. */
 export type RoundtableErrorCode =
   /** An option or argument is missing, of the wrong type or out of bounds. */
@@ -33,6 +35,8 @@ const BRAND = Symbol.for('agent-roundtable/RoundtableError');
 /** A refused call. `instanceof` also holds for errors of another copy of this package. */
 export class RoundtableError extends Error {
   readonly code: RoundtableErrorCode;
+  /** With `recovery-required`: the turns that must be reconciled. */
+  declare readonly turns?: readonly UnsettledTurn[];
 
   constructor(code: RoundtableErrorCode, message: string, options?: ErrorOptions) {
     super(message, options);

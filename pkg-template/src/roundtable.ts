@@ -1,9 +1,16 @@
 /** Conversations: what `createRoundtable` gives. */
 
-import { resumeRequest, safeInteger, submitInputRequest, withdrawRequest } from './conversation/calls.js';
+import {
+  reconcileRequest,
+  resumeRequest,
+  safeInteger,
+  submitInputRequest,
+  withdrawRequest,
+} from './conversation/calls.js';
 import { checked } from './conversation/engine-handle.js';
 import { isInside } from './conversation/inside.js';
-import { type PlainOption, plain, readOptions } from './conversation/options.js';
+import { readRecord } from './conversation/loading.js';
+import { type PlainOption, plain, type ReadOptions, readOptions } from './conversation/options.js';
 import { withPast } from './conversation/past-events.js';
 import { Ports } from './conversation/ports.js';
 import { ReleaseError } from './errors.js';
@@ -11,6 +18,7 @@ import type {
   ConversationRequest,
   ConversationSnapshot,
   ExternalParticipant,
+  LoadOptions,
   Roundtable,
   RoundtableEvent,
   RoundtableOptions,
@@ -23,7 +31,24 @@ import { members, readSignal } from './values.js';
  * @throws RoundtableError `invalid-config` naming the option
  */
 export function createRoundtable(options: RoundtableOptions): Roundtable {
-  const conversation = new Conversation(new Ports(readOptions(options)));
+  return conversationOf(readOptions(options));
+}
+
+/**
+ * A stored conversation, to go on with. It is bound to what the registry gives today and to nothing less:
+ * the same runtimes, selector and price policy in the same versions. Nothing is written, and no claim is
+ * taken, before the first call that works.
+ * @throws RoundtableError `not-found`; `invalid-record` naming the entry that does not fold; `invalid-config`
+ *   naming the option or the reference that differs; `recovery-required` listing, in `turns`, those that no
+ *   process saw settle, or naming a participant that has taken part and left no checkpoint; the store's own
+ *   code, or `unavailable`
+ */
+export async function loadRoundtable(options: LoadOptions): Promise<Roundtable> {
+  return conversationOf(await readRecord(options));
+}
+
+function conversationOf(options: ReadOptions): Roundtable {
+  const conversation = new Conversation(new Ports(options));
   // Defined only where the symbol exists; without it there is no `await using` either.
   if (typeof Symbol.asyncDispose === 'symbol') {
     Object.defineProperty(conversation, Symbol.asyncDispose, { value: () => conversation.dispose() });
@@ -43,6 +68,7 @@ interface Replies {
   submitted: { revision: number; messageId: string };
   resumed: { revision: number; requestId: string; responseId: string };
   withdrawn: { revision: number };
+  reconciled: { revision: number };
   disposed: { failures: { message: string; value?: number }[] };
 }
 
@@ -90,6 +116,10 @@ class Conversation implements Omit<Roundtable, typeof Symbol.asyncDispose> {
 
   async withdraw(input: Parameters<Roundtable['withdraw']>[0]): Promise<Replies['withdrawn']> {
     return (await this.#call<'withdrawn'>(() => withdrawRequest(input))).withdrawn;
+  }
+
+  async reconcile(input: Parameters<Roundtable['reconcile']>[0]): Promise<Replies['reconciled']> {
+    return (await this.#call<'reconciled'>(() => reconcileRequest(input))).reconciled;
   }
 
   snapshot(): ConversationSnapshot {

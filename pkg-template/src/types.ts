@@ -291,6 +291,20 @@ export interface Roundtable {
     by: string;
     reason: string;
   }): Promise<{ revision: number }>;
+  /**
+   * Says what became of a turn that no process saw settle: `retry` where nothing happened, `settle` where
+   * it happened and this came of it, `fail`. Executes nobody. Such turns are listed by the error
+   * `recovery-required`. The same decision again gives the same revision until the turn goes on.
+   * Without `checkpoint` the participant goes on from the one saved last, and there must be one.
+   * @throws `invalid-config` for a malformed argument, `conflict` for another turn or what cannot be saved,
+   *   `busy`, `disposed`
+   */
+  reconcile(input: {
+    turnId: string;
+    expectedRevision: number;
+    by: string;
+    decision: ReconcileDecision;
+  }): Promise<{ revision: number }>;
   /** The state at the last durable revision: frozen, built on first access, shared until the next change. */
   snapshot(): ConversationSnapshot;
   /**
@@ -307,6 +321,74 @@ export interface Roundtable {
    */
   dispose(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;
+}
+
+/** What became of a turn whose outcome was unknown. */
+export type ReconcileDecision =
+  | { kind: 'retry' }
+  | { kind: 'settle'; outcome: ParticipantOutcome; checkpoint?: ParticipantCheckpoint }
+  | { kind: 'fail'; message: string };
+
+/** A turn that is stored as running and that no process saw settle. */
+export interface UnsettledTurn {
+  readonly turnId: string;
+  readonly participantId: string;
+  readonly groupId: string;
+  readonly attemptId: string;
+  /** When its first attempt began, ISO 8601. */
+  readonly startedAt: string;
+  /** A result known all the same, to settle with: stored without its checkpoint, or returned too late. */
+  readonly outcome?: ParticipantOutcome;
+  /** What it threw too late. */
+  readonly error?: string;
+}
+
+/** Finds again what a stored conversation names. */
+export interface RoundtableRegistry {
+  /** The runtime under this reference, with the reference it has today. */
+  resolveParticipant(reference: RuntimeReference): ParticipantRegistration | Promise<ParticipantRegistration>;
+  /** Needed where host code selects. */
+  resolveSelector?(reference: RuntimeReference): SelectorRegistration | Promise<SelectorRegistration>;
+  /**
+   * Brings a saved private state to another version of its runtime; asked when the id is equal and the
+   * version is not. Without it such a runtime is refused.
+   */
+  migrate?(context: {
+    participantId: string;
+    from: RuntimeReference;
+    to: RuntimeReference;
+    checkpoint: ParticipantCheckpoint;
+  }): ParticipantCheckpoint | Promise<ParticipantCheckpoint>;
+}
+
+export interface ParticipantRegistration {
+  reference: RuntimeReference;
+  factory: ParticipantFactory;
+}
+
+export interface SelectorRegistration {
+  reference: RuntimeReference;
+  /** The versions of saved state that `create` understands. */
+  checkpointVersions?: readonly string[];
+  /** Called when a conversation is loaded, and again where another host decided meanwhile. */
+  create(context: { checkpoint?: ParticipantCheckpoint }): TurnSelector | Promise<TurnSelector>;
+}
+
+/** What {@link loadRoundtable} takes. */
+export interface LoadOptions {
+  conversationId: string;
+  store: ConversationStore;
+  registry: RoundtableRegistry;
+  /** The policy of the stored version, where there is one. */
+  pricing?: PricePolicy;
+  /**
+   * Turns that no process saw settle: `refuse` rejects with `recovery-required`; `reconcile` gives a
+   * conversation on which everything else is refused until they are reconciled. Default `refuse`.
+   */
+  unsettled?: 'refuse' | 'reconcile';
+  onEvent?(event: RoundtableEvent): void | Promise<void>;
+  onEventError?(error: unknown, event: RoundtableEvent): void | Promise<void>;
+  clock?: Clock;
 }
 
 /** How a run ended, and the revision of its end. */

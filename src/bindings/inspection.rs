@@ -114,6 +114,11 @@ impl JournalReader {
         Ok(())
     }
 
+    /// What was read.
+    pub(super) fn into_state(self) -> Option<State> {
+        self.journal.into_state()
+    }
+
     fn state(&self) -> Result<&State, JsValue> {
         self.journal.folded().ok_or_else(|| refused(Code::InvalidRecord, "the journal has no entries"))
     }

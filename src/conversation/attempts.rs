@@ -180,18 +180,21 @@ impl Machine {
             attempt.result = result.as_ref().ok().cloned();
             attempt.late = Some(result.clone());
         }
-        let unsettled = |state: &State| state.turn(&turn_id).is_some_and(|t| t.phase == Phase::Unsettled);
+        let unsettled = |state: &State| {
+            let of_attempt = |t: &Turn| t.phase == Phase::Unsettled && t.attempt.as_ref() == Some(attempt_id);
+            state.turn(&turn_id).is_some_and(of_attempt)
+        };
         if unsettled(&self.durable) || (!self.head_is_stale && unsettled(&self.head)) {
-            self.keep_evidence(turn_id, result);
+            self.keep_evidence(attempt_id.clone(), result);
         }
     }
 
     /// Saves evidence that the store did not take when it came.
     pub(super) fn save_missed_evidence(&mut self) {
-        let missed = |a: &Attempt| Some((a.turn_id.clone(), a.late.clone()?));
-        let missed: Vec<_> = self.attempts.values().filter_map(missed).collect();
-        for (turn_id, result) in missed {
-            self.save_evidence(turn_id, result);
+        let missed = |(id, a): (&Id, &Attempt)| Some((id.clone(), a.late.clone()?));
+        let missed: Vec<_> = self.attempts.iter().filter_map(missed).collect();
+        for (attempt, result) in missed {
+            self.save_evidence(&attempt, result);
         }
     }
 
@@ -394,11 +397,11 @@ impl Machine {
     }
 
     /// What an unsettled attempt came to, for whoever reconciles it.
-    pub(super) fn save_evidence(&mut self, turn_id: Id, result: Result<Outcome, Thrown>) {
-        let unsettled = self.head.turn(&turn_id).is_some_and(|t| t.phase == Phase::Unsettled && t.evidence.is_none());
-        if !unsettled {
-            return;
-        }
+    pub(super) fn save_evidence(&mut self, attempt: &Id, result: Result<Outcome, Thrown>) {
+        let mut turns = self.head.group.iter().flat_map(|g| &g.turns);
+        let unsettled =
+            |t: &&Turn| t.phase == Phase::Unsettled && t.evidence.is_none() && t.attempt.as_ref() == Some(attempt);
+        let Some(turn_id) = turns.find(unsettled).map(|t| t.id.clone()) else { return };
         let (outcome, error) = match result {
             Ok(outcome) => (Some(outcome), None),
             Err(thrown) => (None, Some(shortened(&thrown.message))),

@@ -154,14 +154,15 @@ impl Machine {
         self.save_missed_evidence();
         let Some(active) = &self.calls.active else { return };
         let (call, request) = (active.call, active.request.clone());
-        let result = match (call, request) {
+        let bound = if call.is_some() { self.check_binding() } else { Ok(()) };
+        let result = bound.and_then(|()| match (call, request) {
             (Some(call), Some(Request::Run { limits })) => self.begin_run(call, limits),
             (Some(call), Some(request)) => self.accept(call, &request),
             _ => {
                 self.save_late_work();
                 Ok(())
             }
-        };
+        });
         if let Err(error) = result {
             self.finish_call(call, Err(error));
         }

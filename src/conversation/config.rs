@@ -5,7 +5,7 @@ use super::fields::{Fields, MAX_ID, MAX_TEXT};
 use crate::record::entry::Created;
 use crate::record::fold::{CONTEXT_POLICY, MAX_SAFE_INTEGER};
 use crate::record::model::{AgentTraits, Id, Limits, ModelCalls, Participant, Recovery, RuntimeReference, Selector};
-use crate::record::state::IdSet;
+use crate::record::state::{IdSet, State};
 use crate::value::Json;
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
@@ -83,9 +83,29 @@ impl Config {
             },
             price_version: fields.optional_text("priceVersion", 1, MAX_ID)?,
         };
-        let durable_store = fields.optional_choice("storeDurability", &["memory", "durable"])? == Some("durable");
         config.check_metering(&config.limits)?;
-        config.check_recovery(durable_store)?;
+        config.check_recovery(durable_store(&fields)?)?;
+        Ok(config)
+    }
+
+    /// The options of a stored conversation as they are today: those that are stored, with the
+    /// `participants` and the `storeDurability` of a host's plain data.
+    pub(super) fn bound(state: &State, fields: &Fields<'_>) -> Result<Config, RoundtableError> {
+        let created = &state.created;
+        let config = Config {
+            conversation_id: created.conversation_id.clone(),
+            seed: created.seed.clone(),
+            purpose: created.purpose.clone(),
+            participants: participants(fields)?,
+            selector: created.selector.clone(),
+            limits: state.limits,
+            max_concurrent_participants: created.max_concurrent_participants,
+            lease_ms: created.lease_ms,
+            recovery: created.recovery,
+            price_version: created.price_version.clone(),
+        };
+        config.check_metering(&config.limits)?;
+        config.check_recovery(durable_store(fields)?)?;
         Ok(config)
     }
 
@@ -248,7 +268,7 @@ fn participant(fields: &Fields<'_>) -> Result<Participant, RoundtableError> {
     let description = fields.optional_text("description", 0, MAX_TEXT)?;
     let agent = match fields.choice("kind", &["agent", "external"])? {
         "agent" => Some(AgentTraits {
-            runtime: reference(&fields.object("runtime")?)?,
+            runtime: fields.reference("runtime")?,
             supports_continuation: fields.optional_bool("supportsContinuation")?.unwrap_or(false),
             checkpoint_versions: checkpoint_versions(fields)?,
             model_calls: model_calls(fields)?,
@@ -268,10 +288,14 @@ fn selector(fields: &Fields<'_>) -> Result<Selector, RoundtableError> {
         Some(Json::String(name)) if name == "round-robin" => Ok(Selector::RoundRobin),
         Some(_) => {
             let fields = fields.object("selector")?;
-            let reference = fields.optional_object("reference")?.map(|r| reference(&r)).transpose()?;
+            let reference = fields.get("reference").map(|_| fields.reference("reference")).transpose()?;
             Ok(Selector::Host { reference, model_calls: model_calls(&fields)? })
         }
     }
+}
+
+fn durable_store(fields: &Fields<'_>) -> Result<bool, RoundtableError> {
+    Ok(fields.optional_choice("storeDurability", &["memory", "durable"])? == Some("durable"))
 }
 
 fn model_calls(fields: &Fields<'_>) -> Result<Option<ModelCalls>, RoundtableError> {
@@ -281,8 +305,12 @@ fn model_calls(fields: &Fields<'_>) -> Result<Option<ModelCalls>, RoundtableErro
     }))
 }
 
-fn reference(fields: &Fields<'_>) -> Result<RuntimeReference, RoundtableError> {
-    Ok(RuntimeReference { id: fields.text("id", 1, MAX_ID)?, version: fields.text("version", 1, MAX_ID)? })
+impl Fields<'_> {
+    /// A reference.
+    pub(super) fn reference(&self, key: &str) -> Result<RuntimeReference, RoundtableError> {
+        let fields = self.object(key)?;
+        Ok(RuntimeReference { id: fields.text("id", 1, MAX_ID)?, version: fields.text("version", 1, MAX_ID)? })
+    }
 }
 
 fn invalid(message: String) -> RoundtableError {

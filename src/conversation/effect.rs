@@ -66,6 +66,9 @@ pub enum Effect {
         turns: usize,
         /// Turns left in this run.
         remaining_turns: u64,
+        /// Set where the selector at hand is behind: it is made again from this before it is asked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        restore: Option<Restore>,
     },
     /// Open a session; answered by [`super::Input::SessionOpened`].
     OpenSession {
@@ -152,6 +155,14 @@ pub enum Effect {
         /// Its result; a refusal because the attempt was signalled has no code of its own.
         result: Result<(), ServiceRefusal>,
     },
+}
+
+/// What a selector is made again from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Restore {
+    /// The last saved private state, every append joined; absent where it saved none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<Checkpoint>,
 }
 
 /// What became durable with one batch.
@@ -248,6 +259,11 @@ pub enum Reply {
     /// Of `withdraw()`.
     Withdrawn {
         /// The revision that closed it.
+        revision: u64,
+    },
+    /// Of `reconcile()`.
+    Reconciled {
+        /// The revision that took it.
         revision: u64,
     },
     /// Of `dispose()`.

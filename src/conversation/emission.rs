@@ -3,9 +3,9 @@
 use super::error::{Code, RoundtableError};
 use super::event::{Event, EventKind, RunEnd};
 use super::input::Batch;
-use crate::record::codec::decode;
 use crate::record::entry::Entry;
-use crate::record::model::{Id, Request, RunOutcome};
+use crate::record::model::{Decision, Id, Request, RunOutcome, StopReason};
+use crate::record::reading::Journal;
 use crate::record::state::{Ask, Phase, State};
 use std::rc::Rc;
 
@@ -13,27 +13,16 @@ use std::rc::Rc;
 /// `invalid-record` names the entry that does not fold.
 pub fn events_after(batches: &[Batch], after: u64) -> Result<Vec<Event>, RoundtableError> {
     let mut events = Vec::new();
-    let mut state: Option<State> = None;
-    let mut index = 0_u64;
+    let mut journal = Journal::default();
     for batch in batches {
-        for line in &batch.entries {
-            let refused = |reason: String| {
-                RoundtableError::new(Code::InvalidRecord, format!("entry {index} does not fold: {reason}"))
-            };
-            let entry = decode(line).map_err(refused)?;
-            match (&mut state, &entry) {
-                (None, Entry::Created(created)) => state = Some(State::create(created.clone()).map_err(refused)?),
-                (None, _) => return Err(refused("the first entry creates the conversation".to_owned())),
-                (Some(state), entry) => {
-                    let messages = state.messages.len();
-                    state.apply(entry, batch.revision).map_err(refused)?;
-                    if batch.revision > after {
-                        events_of(entry, state, messages, &mut events);
-                    }
-                }
+        let told = |entry: &Entry, state: &State, messages| {
+            if batch.revision > after {
+                events_of(entry, state, messages, &mut events);
             }
-            index += 1;
-        }
+        };
+        journal
+            .add(batch.revision, batch.entries.iter().map(String::as_str), told)
+            .map_err(|error| RoundtableError::new(Code::InvalidRecord, error.to_string()))?;
     }
     Ok(events)
 }
@@ -56,7 +45,7 @@ pub fn events_of(entry: &Entry, state: &State, messages_before: usize, events: &
     match entry {
         Entry::Created(_) | Entry::Selecting(_) | Entry::TurnSettled(_) | Entry::TurnFailed(_) => {}
         Entry::TurnUnsettled(_) | Entry::LateResult(_) | Entry::ExecutionRecorded(_) => {}
-        Entry::TurnCopied(_) | Entry::MessageCopied(_) | Entry::CheckpointCopied(_) => {}
+        Entry::TurnCopied(_) | Entry::MessageCopied(_) | Entry::CheckpointCopied(_) | Entry::Migrated(_) => {}
         Entry::RunStarted(e) => tell(&e.at, EventKind::RunStarted),
         Entry::Selected(e) => tell(&e.at, EventKind::Selected { selection: e.selection.clone() }),
         Entry::GroupStarted(e) => {
@@ -79,22 +68,13 @@ pub fn events_of(entry: &Entry, state: &State, messages_before: usize, events: &
             let (turn_id, attempt_id) = (e.turn_id.clone(), e.attempt_id.clone());
             tell(&e.at, EventKind::TurnStarted { turn_id, attempt_id, participant_id });
         }
-        Entry::TurnStopped(e) => {
-            let attempt = state.turn(&e.turn_id).and_then(|t| t.attempt.clone());
-            let (Some(participant_id), Some(attempt_id)) = (participant_of(state, &e.turn_id), attempt) else { return };
-            let turn_id = e.turn_id.clone();
-            tell(&e.at, EventKind::TurnStopped { turn_id, attempt_id, participant_id, reason: e.reason });
-        }
-        Entry::TurnPrepared(e) => {
-            let (Some(group), Some(turn)) = (&state.group, state.turn(&e.turn_id)) else { return };
-            if turn.phase == Phase::Parked {
-                let requests = turn.open_asks().map(|ask| ask.request.clone()).collect();
-                return tell(&e.at, EventKind::Requested { requests });
-            }
-            let Some(participant_id) = participant_of(state, &e.turn_id) else { return };
-            let (group_id, turn_id) = (group.id.clone(), e.turn_id.clone());
-            tell(&e.at, EventKind::Prepared { group_id, turn_id, participant_id });
-        }
+        Entry::TurnStopped(e) => stopped(state, &e.turn_id, e.reason, &e.at, tell),
+        Entry::TurnPrepared(e) => prepared(state, &e.turn_id, &e.at, tell),
+        Entry::Reconciled(e) => match &e.decision {
+            Decision::Retry => stopped(state, &e.turn_id, StopReason::Interrupted, &e.at, tell),
+            Decision::Settle { .. } => prepared(state, &e.turn_id, &e.at, tell),
+            Decision::Fail { .. } => {}
+        },
         Entry::GroupCommitted(e) => tell(&e.at, published(&e.group_id)),
         Entry::InputAccepted(e) => tell(&e.at, published(&e.group_id)),
         Entry::Answered(e) => tell(&e.at, EventKind::Answered { request_id: e.request_id.clone() }),
@@ -108,6 +88,23 @@ pub fn events_of(entry: &Entry, state: &State, messages_before: usize, events: &
             tell(&e.at, EventKind::RunEnded { result });
         }
     }
+}
+
+/// A turn is ready, or waits.
+fn prepared(state: &State, turn_id: &Id, at: &Rc<str>, mut tell: impl FnMut(&Rc<str>, EventKind)) {
+    let (Some(group), Some(turn)) = (&state.group, state.turn(turn_id)) else { return };
+    if turn.phase == Phase::Parked {
+        let requests = turn.open_asks().map(|ask| ask.request.clone()).collect();
+        return tell(at, EventKind::Requested { requests });
+    }
+    let Some(participant_id) = participant_of(state, turn_id) else { return };
+    tell(at, EventKind::Prepared { group_id: group.id.clone(), turn_id: turn_id.clone(), participant_id });
+}
+
+fn stopped(state: &State, turn_id: &Id, reason: StopReason, at: &Rc<str>, mut tell: impl FnMut(&Rc<str>, EventKind)) {
+    let attempt = state.turn(turn_id).and_then(|t| t.attempt.clone());
+    let (Some(participant_id), Some(attempt_id)) = (participant_of(state, turn_id), attempt) else { return };
+    tell(at, EventKind::TurnStopped { turn_id: turn_id.clone(), attempt_id, participant_id, reason });
 }
 
 /// A ledger change is told while its run lasts; a late report is saved in silence.

@@ -1,5 +1,6 @@
 //! What a call can be refused with.
 
+use crate::record::model::{Id, Outcome};
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 
@@ -44,12 +45,37 @@ pub struct RoundtableError {
     /// The host value that caused it, by the number the host gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<u32>,
+    /// With `recovery-required`: the turns whose outcome is unknown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub turns: Vec<UnsettledTurn>,
+}
+
+/// A turn that is stored as running and that no process saw settle.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UnsettledTurn {
+    /// The turn.
+    pub turn_id: Id,
+    /// Whose.
+    pub participant_id: Id,
+    /// Its group.
+    pub group_id: Id,
+    /// The attempt that did not settle.
+    pub attempt_id: Id,
+    /// When its first attempt began, ISO 8601.
+    pub started_at: Rc<str>,
+    /// A result that is known all the same: stored without its checkpoint, or returned too late.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
+    /// What it threw too late.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Rc<str>>,
 }
 
 impl RoundtableError {
     /// An error without a host cause.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        RoundtableError { code, message: message.into(), cause: None }
+        RoundtableError { code, message: message.into(), cause: None, turns: Vec::new() }
     }
 
     /// The same error, naming the host value behind it.

@@ -70,13 +70,17 @@ impl Machine {
                 check_len("reason", reason, 0, MAX_TEXT)?;
                 self.check_stored()
             }
+            Request::Reconcile { turn_id, by, decision, .. } => {
+                Self::check_reconcile(by, turn_id, decision)?;
+                self.check_stored()
+            }
             Request::Dispose { .. } => Ok(()),
         }
     }
 
     fn check_stored(&self) -> Result<(), RoundtableError> {
         if self.durable.revision == 0 {
-            return Err(conflict("requestId names no open request: the conversation is not stored yet"));
+            return Err(conflict("the conversation is not stored yet: it has no turn or open request"));
         }
         Ok(())
     }
@@ -107,6 +111,11 @@ impl Machine {
                 let (request_id, response_id) = (request_id.clone(), response_id.clone());
                 Some(Ok(Reply::Resumed { revision: receipt.revision, request_id, response_id }))
             }
+            Request::Reconcile { turn_id, by, decision, .. } => {
+                let known = state.turn(turn_id)?.reconciled.as_ref()?;
+                let same = known.by == *by && known.decision == *decision;
+                same.then_some(Ok(Reply::Reconciled { revision: known.revision }))
+            }
             Request::Withdraw { .. } | Request::Dispose { .. } => None,
         }
     }
@@ -121,7 +130,9 @@ impl Machine {
         if self.durable.ended.is_some() {
             return Err(conflict("the conversation has ended"));
         }
-        self.check_recovery()?;
+        if !matches!(request, Request::Reconcile { .. }) {
+            self.check_recovery()?;
+        }
         let reply = match request {
             Request::SubmitInput { participant_id, input_id, expected_revision, content, reply_to, by } => {
                 let words = Words {
@@ -163,6 +174,9 @@ impl Machine {
                     reason: reason.clone(),
                 };
                 Reply::Withdrawn { revision: self.push(Entry::Withdrawn(entry), Gate::None)? }
+            }
+            Request::Reconcile { turn_id, expected_revision, by, decision } => {
+                Reply::Reconciled { revision: self.reconcile(turn_id, *expected_revision, by, decision)? }
             }
             Request::Run { .. } | Request::Dispose { .. } => return Ok(()),
         };
@@ -241,7 +255,7 @@ impl Machine {
     }
 
     /// What the host has seen must hold the latest messages, the request and the open group.
-    fn check_revision(&self, expected: u64, ask_revision: u64) -> Result<(), RoundtableError> {
+    pub(super) fn check_revision(&self, expected: u64, ask_revision: u64) -> Result<(), RoundtableError> {
         let group = self.head.group.as_ref().map_or(0, |g| g.base_revision);
         let oldest = self.head.messages_revision.max(ask_revision).max(group);
         if expected < oldest || expected > self.durable.revision {
@@ -256,7 +270,7 @@ fn check_by(by: Option<&Rc<str>>) -> Result<(), RoundtableError> {
     by.map_or(Ok(()), |by| check_len("by", by, 1, MAX_ID))
 }
 
-fn check_len(field: &str, text: &str, min: usize, max: usize) -> Result<(), RoundtableError> {
+pub(super) fn check_len(field: &str, text: &str, min: usize, max: usize) -> Result<(), RoundtableError> {
     let len = utf16_len(text);
     if len < min || len > max {
         let message = format!("{field} must have {min} to {max} UTF-16 units, it has {len}");
@@ -265,6 +279,6 @@ fn check_len(field: &str, text: &str, min: usize, max: usize) -> Result<(), Roun
     Ok(())
 }
 
-fn conflict(message: &str) -> RoundtableError {
+pub(super) fn conflict(message: &str) -> RoundtableError {
     RoundtableError::new(Code::Conflict, message)
 }

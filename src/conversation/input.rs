@@ -3,7 +3,7 @@
 use super::config::LimitsPatch;
 use super::error::{StoreFailure, Thrown};
 use crate::record::execution::ExecutionRecord;
-use crate::record::model::{Checkpoint, Id, Outcome, Response, Selection};
+use crate::record::model::{self as record, Checkpoint, Id, Outcome, Response, Selection};
 use crate::record::usage::{ModelCall, Money, UsageReport};
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
@@ -191,6 +191,17 @@ pub enum Request {
         by: Rc<str>,
         /// Why.
         reason: Rc<str>,
+    },
+    /// `reconcile()`
+    Reconcile {
+        /// The turn whose outcome is unknown.
+        turn_id: Id,
+        /// What the host has seen.
+        expected_revision: u64,
+        /// Who decides.
+        by: Rc<str>,
+        /// What became of it.
+        decision: record::Decision,
     },
     /// `dispose()`
     Dispose {

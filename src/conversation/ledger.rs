@@ -26,7 +26,7 @@ pub(super) enum LateWork {
     /// A usage report.
     Report { ticket: Ticket, attempt: Id, report: UsageReport },
     /// The result of an unsettled attempt.
-    Evidence { turn_id: Id, result: Result<Outcome, Thrown> },
+    Evidence { attempt: Id, result: Result<Outcome, Thrown> },
 }
 
 impl Machine {
@@ -205,11 +205,11 @@ impl Machine {
         }
     }
 
-    pub(super) fn keep_evidence(&mut self, turn_id: Id, result: Result<Outcome, Thrown>) {
+    pub(super) fn keep_evidence(&mut self, attempt: Id, result: Result<Outcome, Thrown>) {
         if self.calls.is_working() {
-            self.save_evidence(turn_id, result);
+            self.save_evidence(&attempt, result);
         } else if !self.calls.is_disposed() {
-            self.calls.late.push_back(LateWork::Evidence { turn_id, result });
+            self.calls.late.push_back(LateWork::Evidence { attempt, result });
         }
     }
 
@@ -218,7 +218,7 @@ impl Machine {
         for work in std::mem::take(&mut self.calls.late) {
             match work {
                 LateWork::Report { ticket, attempt, report } => self.report(ticket, attempt, report),
-                LateWork::Evidence { turn_id, result } => self.save_evidence(turn_id, result),
+                LateWork::Evidence { attempt, result } => self.save_evidence(&attempt, result),
             }
         }
         self.finish_late_work();

@@ -1,6 +1,7 @@
 //! The machine itself: what it holds, and which part of it takes which input.
 
 use super::attempts::Attempt;
+use super::binding::Migration;
 use super::calls::Calls;
 use super::config::Config;
 use super::effect::Effect;
@@ -52,6 +53,10 @@ pub struct Machine {
     pub(super) emitted: u64,
     pub(super) delivered: u64,
     pub(super) timers: SortedMap<Timer, Waiting>,
+    /// Moves to other versions of runtimes, written by the first call that can.
+    pub(super) migrations: Vec<Migration>,
+    /// Which decisions the selector at hand knows of; absent where it cannot be made again.
+    pub(super) selector_seen: Option<u64>,
     effects: VecDeque<Effect>,
 }
 
@@ -73,7 +78,12 @@ impl Machine {
             .map_err(|reason| RoundtableError::new(Code::InvalidConfig, reason))?;
         durable.revision = 0;
         durable.entries = 0;
-        Ok(Machine {
+        Ok(Machine::with(config, owner, durable))
+    }
+
+    /// A handle of what a store holds.
+    pub(super) fn with(config: Config, owner: Id, durable: State) -> Machine {
+        Machine {
             ids: IdSource::new(&config.seed),
             config,
             owner,
@@ -94,8 +104,10 @@ impl Machine {
             emitted: 0,
             delivered: 0,
             timers: SortedMap::default(),
+            migrations: Vec::new(),
+            selector_seen: None,
             effects: VecDeque::new(),
-        })
+        }
     }
 
     /// What the store has acknowledged; revision 0 before the record exists.

@@ -5,6 +5,7 @@
 //! later time and in any order.
 
 mod attempts;
+pub mod binding;
 mod calls;
 mod claim;
 pub mod config;
@@ -19,6 +20,7 @@ mod ledger;
 mod machine;
 mod opening;
 mod records;
+mod recovery;
 mod run;
 mod selection;
 mod sessions;

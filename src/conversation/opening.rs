@@ -3,9 +3,11 @@
 use super::calls::{Active, Stage};
 use super::effect::Effect;
 use super::error::{Code, RoundtableError, StoreFailure};
-use super::input::ReadBatches;
+use super::input::{Batch, ReadBatches};
 use super::machine::Machine;
 use crate::record::codec::decode;
+use crate::record::entry::Entry;
+use crate::record::reading::RecordError;
 use crate::record::state::State;
 
 impl Machine {
@@ -82,12 +84,12 @@ impl Machine {
                 let message = format!("the store gave batch {} where {due} was due", batch.revision);
                 return self.fail_call(RoundtableError::new(Code::InvalidRecord, message));
             }
-            let first = self.durable.entries;
-            let entries = batch.entries.iter().map(|line| decode(line)).collect::<Result<Vec<_>, _>>();
-            let folded = entries.map(|entries| self.fold_durable(&entries, batch.revision));
-            if !matches!(folded, Ok(true)) {
-                let reason = folded.err().unwrap_or_else(|| "it cannot follow the ones before it".to_owned());
-                let message = format!("entry {first} or one soon after it does not fold: {reason}");
+            let folded = match self.decoded(batch) {
+                Ok(entries) => self.fold_durable(&entries, batch.revision),
+                Err((at, reason)) => Err(RecordError { index: self.durable.entries + at, reason }),
+            };
+            if let Err(error) = folded {
+                let message = error.to_string();
                 let error = RoundtableError::new(Code::InvalidRecord, message);
                 self.calls.broken = Some(error.clone());
                 return self.fail_call(error);
@@ -107,5 +109,13 @@ impl Machine {
         }
         self.calls.set_stage(Stage::Working);
         self.begin_work();
+    }
+
+    /// The entries of a batch, or the place of the line that is none.
+    fn decoded(&self, batch: &Batch) -> Result<Vec<Entry>, (u64, String)> {
+        if batch.entries.is_empty() {
+            return Err((0, "a batch holds entries".to_owned()));
+        }
+        (0..).zip(&batch.entries).map(|(at, line)| decode(line).map_err(|reason| (at, reason))).collect()
     }
 }

@@ -1,6 +1,5 @@
 //! What a run does next, and how it ends.
 
-use super::attempts::AttemptPhase;
 use super::config::LimitsPatch;
 use super::effect::{Effect, Reply};
 use super::error::{Code, RoundtableError};
@@ -334,33 +333,5 @@ impl Machine {
     fn is_metered(&self, position: usize) -> bool {
         let agent = self.config.participants.get(position).and_then(|p| p.agent.as_ref());
         agent.is_some_and(|agent| agent.model_calls == Some(ModelCalls::Metered))
-    }
-
-    /// What a run cannot go on from: a turn whose outcome no one knows, or a private state that is lost.
-    pub(super) fn check_recovery(&self) -> Result<(), RoundtableError> {
-        for turn in self.head.group.iter().flat_map(|g| &g.turns) {
-            let attempt = turn.attempt.as_ref().and_then(|id| self.attempts.get(id));
-            let known = match turn.phase {
-                Phase::Running => attempt.is_some_and(|a| matches!(a.phase, AttemptPhase::Over)),
-                Phase::Settled => attempt.is_some_and(|a| a.result.is_some()),
-                Phase::Unsettled => false,
-                _ => true,
-            };
-            if !known {
-                let message = format!("turn {} is stored as running and no process saw it settle", turn.id);
-                return Err(RoundtableError::new(Code::RecoveryRequired, message));
-            }
-        }
-        for (position, member) in self.head.members.iter().enumerate().filter(|(_, m)| m.prepared > 0) {
-            let live = self.sessions.get(&position).is_some_and(|s| s.prepared == member.prepared);
-            if member.checkpoint.is_none() && !live && self.head.is_agent(position) {
-                let message = format!(
-                    "participant {:?} has taken part and left no checkpoint to open it from",
-                    self.head.participant_id(position).map_or("", |id| id)
-                );
-                return Err(RoundtableError::new(Code::RecoveryRequired, message));
-            }
-        }
-        Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! Asking the host's selector.
 
-use super::effect::Effect;
+use super::effect::{Effect, Restore};
 use super::error::Thrown;
 use super::fields::MAX_TEXT;
 use super::input::Decision;
@@ -36,7 +36,11 @@ impl Machine {
         asking.dispatched = true;
         let remaining_turns = self.turns_left();
         let (messages, turns) = (self.durable.messages.len(), self.durable.turns.len());
-        self.effect(Effect::Select { attempt: attempt.clone(), messages, turns, remaining_turns });
+        let restore = self.selector_seen.is_some_and(|seen| seen != self.head.decisions).then(|| {
+            self.selector_seen = Some(self.head.decisions);
+            Restore { checkpoint: self.head.selector_checkpoint.clone() }
+        });
+        self.effect(Effect::Select { attempt: attempt.clone(), messages, turns, remaining_turns, restore });
     }
 
     /// Fires the selector's signal, or takes the asking back where it was not dispatched.
@@ -83,7 +87,9 @@ impl Machine {
         self.head.check_selection(&decision.selection)?;
         let Decision { selection, checkpoint } = decision;
         let entry = Entry::Selected(Selected { at: self.at(), selection, checkpoint });
-        self.push(entry, Gate::None).map(|_| ()).map_err(|error| error.message)
+        self.push(entry, Gate::None).map_err(|error| error.message)?;
+        self.selector_seen = self.selector_seen.map(|_| self.head.decisions);
+        Ok(())
     }
 
     fn fail_selection(&mut self, message: &str) {

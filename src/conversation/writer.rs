@@ -9,6 +9,7 @@ use super::machine::Machine;
 use crate::record::codec::{MAX_BATCH_LEN, MAX_ENTRY_LEN, encode};
 use crate::record::entry::Entry;
 use crate::record::model::{Id, RunOutcome};
+use crate::record::reading::RecordError;
 use crate::record::state::{Phase, State};
 use crate::value::text::utf16_len;
 use std::collections::VecDeque;
@@ -204,7 +205,8 @@ impl Machine {
 
     fn confirmed(&mut self, revision: u64) {
         let Some(batch) = self.writer.in_flight.take() else { return };
-        self.fold_durable(&batch.entries, revision);
+        // It folded when it was pushed.
+        let _ = self.fold_durable(&batch.entries, revision);
         let emission = self.emitted;
         let working = self.calls.is_working();
         for gate in batch.gates {
@@ -221,15 +223,14 @@ impl Machine {
         self.release_held();
     }
 
-    /// Folds a durable batch and tells of it. `false` where it does not fold.
-    pub(super) fn fold_durable(&mut self, entries: &[Entry], revision: u64) -> bool {
+    /// Folds a durable batch and tells of it.
+    pub(super) fn fold_durable(&mut self, entries: &[Entry], revision: u64) -> Result<(), RecordError> {
         let mut events = Vec::new();
         let turns = self.durable.turns.len();
         for entry in entries {
             let messages = self.durable.messages.len();
-            if self.durable.apply(entry, revision).is_err() {
-                return false;
-            }
+            let index = self.durable.entries;
+            self.durable.apply(entry, revision).map_err(|reason| RecordError { index, reason })?;
             events_of(entry, &self.durable, messages, &mut events);
             if let Entry::TurnPrepared(prepared) = entry {
                 self.sync_session(&prepared.turn_id);
@@ -239,7 +240,7 @@ impl Machine {
         self.emitted += 1;
         let completed = self.durable.turns.get(turns..).unwrap_or_default().to_vec();
         self.effect(Effect::Emit(Emission { emission: self.emitted, revision, events, completed }));
-        true
+        Ok(())
     }
 
     /// Lets through what observers know of; everything, where nobody may be waited for.

@@ -1,7 +1,7 @@
 //! What a driver needs of its host. Implemented by the wasm bindings over JavaScript ports and by the
 //! simulator over virtual time; the machine and the driver are the same in both.
 
-use crate::conversation::effect::{Effect, Emission, Reply, ServiceRefusal, Summary, TurnView};
+use crate::conversation::effect::{Effect, Emission, Reply, Restore, ServiceRefusal, Summary, TurnView};
 use crate::conversation::error::{RoundtableError, StoreFailure, Thrown};
 use crate::conversation::input::{
     CallId, Claim, Decision, Input, Now, ReadBatches, SessionId, SessionTraits, Ticket, Timer,
@@ -52,13 +52,15 @@ pub trait Host: 'static {
         summary: Summary,
     ) -> Result<u64, StoreFailure>;
 
-    /// Asks the selector, which sees the first `messages` messages and `turns` completed turns.
+    /// Asks the selector, which sees the first `messages` messages and `turns` completed turns; `restore`
+    /// says to make it again first.
     async fn select(
         &self,
         attempt: Id,
         messages: usize,
         turns: usize,
         remaining_turns: u64,
+        restore: Option<Restore>,
     ) -> Result<Decision, Thrown>;
     /// Opens a session of the participant at this position and keeps it under `session`.
     async fn open_session(

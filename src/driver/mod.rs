@@ -92,8 +92,8 @@ impl<H: Host> Driver<H> {
                 let append = driver.host.append(claim, expected_revision, operation_id, entries, summary);
                 Input::Appended(append.await)
             }),
-            Effect::Select { attempt, messages, turns, remaining_turns } => self.spawn(async move {
-                let result = driver.host.select(attempt.clone(), messages, turns, remaining_turns).await;
+            Effect::Select { attempt, messages, turns, remaining_turns, restore } => self.spawn(async move {
+                let result = driver.host.select(attempt.clone(), messages, turns, remaining_turns, restore).await;
                 Input::SelectorReturned { attempt, result }
             }),
             Effect::OpenSession { session, participant, checkpoint } => self.spawn(async move {

@@ -3,8 +3,8 @@
 
 use super::execution::ExecutionRecord;
 use super::model::{
-    Checkpoint, CompletedTurn, Id, Limits, Outcome, Participant, Recovery, Response, RunOutcome, RuntimeReference,
-    Selection, Selector, StopReason,
+    AgentTraits, Checkpoint, CompletedTurn, Decision, Id, Limits, Outcome, Participant, Recovery, Response, RunOutcome,
+    RuntimeReference, Selection, Selector, StopReason,
 };
 use super::usage::{CallOutcome, Price, Provenance, Tokens};
 use crate::value::json::{CanonicalJson, present_json};
@@ -72,6 +72,12 @@ pub enum Entry {
     /// An attempt wrote a line of its execution's journal.
     #[serde(rename = "execution-recorded/1")]
     ExecutionRecorded(ExecutionRecorded),
+    /// The host says what became of a turn that nobody saw settle.
+    #[serde(rename = "reconciled/1")]
+    Reconciled(Reconciled),
+    /// A participant goes on under another version of its runtime.
+    #[serde(rename = "migrated/1")]
+    Migrated(Migrated),
     /// The run is over.
     #[serde(rename = "run-ended/1")]
     RunEnded(RunEnded),
@@ -436,6 +442,35 @@ pub struct ExecutionRecorded {
     pub at: Rc<str>,
     /// What it wrote.
     pub record: ExecutionRecord,
+}
+
+/// What a host decided of a turn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Reconciled {
+    /// The turn.
+    pub turn_id: Id,
+    /// When.
+    pub at: Rc<str>,
+    /// Who decided.
+    pub by: Rc<str>,
+    /// What.
+    pub decision: Decision,
+}
+
+/// A participant's move to another version of its runtime.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Migrated {
+    /// The participant.
+    pub participant_id: Id,
+    /// When.
+    pub at: Rc<str>,
+    /// What its factory declares now.
+    pub agent: AgentTraits,
+    /// Its saved private state in the new form, every append joined; absent where it had none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<Checkpoint>,
 }
 
 /// A run is over.

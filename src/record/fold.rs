@@ -4,7 +4,7 @@ use super::entry::{Created, Entry, GroupStarted, RunEnded, RunStarted, Selected,
 use super::execution::Records;
 use super::model::{Checkpoint, Id, Limits, RunOutcome, Selection, Selector};
 use super::state::{Group, IdMap, IdSet, Ledger, Member, Payer, Phase, Run, State, Turn};
-use super::{execution, fold_ledger, fold_turns, fold_waits, fork};
+use super::{execution, fold_ledger, fold_recovery, fold_turns, fold_waits, fork};
 use std::rc::Rc;
 
 /// Why an entry cannot follow the ones before it. Names ids and rules, never contents.
@@ -25,9 +25,6 @@ impl State {
         check_limits(&created.limits)?;
         if created.max_concurrent_participants == 0 || created.lease_ms == 0 {
             return refuse("maxConcurrentParticipants and leaseMs are positive");
-        }
-        if &*created.context_policy.id != CONTEXT_POLICY.0 || &*created.context_policy.version != CONTEXT_POLICY.1 {
-            return refuse("the context policy is unknown");
         }
         let mut state = State {
             revision: 1,
@@ -66,13 +63,13 @@ impl State {
             Entry::Selecting(e) => self.selecting(e)?,
             Entry::Selected(e) => self.selected(e)?,
             Entry::GroupStarted(e) => self.group_started(e, revision)?,
-            Entry::TurnStarted(e) => fold_turns::started(self, e)?,
-            Entry::TurnSettled(e) => fold_turns::settled(self, e)?,
+            Entry::TurnStarted(e) => fold_turns::started(self, e, revision)?,
+            Entry::TurnSettled(e) => fold_turns::settled(self, e, revision)?,
             Entry::TurnPrepared(e) => fold_turns::prepared(self, e, revision)?,
             Entry::TurnFailed(e) => fold_turns::failed(self, e)?,
             Entry::TurnStopped(e) => fold_turns::stopped(self, e)?,
-            Entry::TurnUnsettled(e) => fold_turns::unsettled(self, e)?,
-            Entry::LateResult(e) => fold_turns::late_result(self, e)?,
+            Entry::TurnUnsettled(e) => fold_turns::unsettled(self, e, revision)?,
+            Entry::LateResult(e) => fold_turns::late_result(self, e, revision)?,
             Entry::GroupCommitted(e) => fold_turns::committed(self, e, revision)?,
             Entry::Answered(e) => fold_waits::answered(self, e, revision)?,
             Entry::Withdrawn(e) => fold_waits::withdrawn(self, e, revision)?,
@@ -80,6 +77,8 @@ impl State {
             Entry::CallAdmitted(e) => fold_ledger::admitted(self, e, revision)?,
             Entry::UsageReported(e) => fold_ledger::reported(self, e, revision)?,
             Entry::ExecutionRecorded(e) => execution::recorded(self, e)?,
+            Entry::Reconciled(e) => fold_recovery::reconciled(self, e, revision)?,
+            Entry::Migrated(e) => fold_recovery::migrated(self, e)?,
             Entry::RunEnded(e) => self.run_ended(e)?,
             Entry::TurnCopied(e) => fork::turn(self, e)?,
             Entry::MessageCopied(e) => fork::message(self, e, revision)?,
@@ -284,6 +283,8 @@ impl Turn {
             replies: Vec::new(),
             failure: None,
             evidence: None,
+            changed: 0,
+            reconciled: None,
             records: Records::default(),
         }
     }

@@ -15,7 +15,7 @@ use std::rc::Rc;
 /// The most requests of one turn.
 pub const MAX_REQUESTS: usize = 64;
 
-pub(super) fn started(state: &mut State, entry: &TurnStarted) -> Result<(), Refusal> {
+pub(super) fn started(state: &mut State, entry: &TurnStarted, revision: u64) -> Result<(), Refusal> {
     let run = state.active_run()?;
     if run.turns >= state.limits.max_turns_per_run {
         return refuse("no turn is left in this run");
@@ -28,6 +28,8 @@ pub(super) fn started(state: &mut State, entry: &TurnStarted) -> Result<(), Refu
     }
     turn.phase = Phase::Running;
     turn.attempt = Some(entry.attempt_id.clone());
+    turn.changed = revision;
+    turn.reconciled = None;
     turn.started_at.get_or_insert_with(|| entry.at.clone());
     let member = Some((turn.participant, turn.id.clone(), group_id));
     state.ledger.attempts.insert(entry.attempt_id.clone(), Payer { run: run_id, member });
@@ -37,7 +39,7 @@ pub(super) fn started(state: &mut State, entry: &TurnStarted) -> Result<(), Refu
     Ok(())
 }
 
-pub(super) fn settled(state: &mut State, entry: &TurnSettled) -> Result<(), Refusal> {
+pub(super) fn settled(state: &mut State, entry: &TurnSettled, revision: u64) -> Result<(), Refusal> {
     state.active_run()?;
     let participant = find(state, &entry.turn_id)?.1.participant;
     match &entry.outcome {
@@ -51,6 +53,7 @@ pub(super) fn settled(state: &mut State, entry: &TurnSettled) -> Result<(), Refu
     }
     let turn = find_in(state, &entry.turn_id, &[Phase::Running])?;
     turn.phase = Phase::Settled;
+    turn.changed = revision;
     turn.settled_at = Some(entry.at.clone());
     turn.outcome = Some(entry.outcome.clone());
     Ok(())
@@ -92,14 +95,25 @@ pub(super) fn prepared(state: &mut State, entry: &TurnPrepared, revision: u64) -
         None if waits => return refuse("a wait is parked with a checkpoint"),
         None => {}
     }
+    finish(state, &entry.turn_id, entry.checkpoint.as_ref(), revision)
+}
+
+/// A settled turn is ready, or parked where it waits; its checks are done.
+pub(super) fn finish(
+    state: &mut State,
+    turn_id: &Id,
+    checkpoint: Option<&Checkpoint>,
+    revision: u64,
+) -> Result<(), Refusal> {
+    let participant = find(state, turn_id)?.1.participant;
     if let Some(member) = state.members.get_mut(participant) {
         member.prepared += 1;
-        if let Some(checkpoint) = &entry.checkpoint {
+        if let Some(checkpoint) = checkpoint {
             member.checkpoint = Some(Checkpoint::joined(member.checkpoint.take(), checkpoint));
         }
     }
     let member_id = state.participant_id(participant).cloned().unwrap_or_default();
-    let (group_id, turn) = find(state, &entry.turn_id)?;
+    let (group_id, turn) = find(state, turn_id)?;
     turn.keep_replies();
     let Some(Outcome::Wait { requests }) = &turn.outcome else {
         turn.phase = Phase::Prepared;
@@ -137,17 +151,20 @@ pub(super) fn stopped(state: &mut State, entry: &TurnStopped) -> Result<(), Refu
     Ok(())
 }
 
-pub(super) fn unsettled(state: &mut State, entry: &TurnUnsettled) -> Result<(), Refusal> {
+pub(super) fn unsettled(state: &mut State, entry: &TurnUnsettled, revision: u64) -> Result<(), Refusal> {
     state.active_run()?;
-    find_in(state, &entry.turn_id, &[Phase::Running, Phase::Settled])?.phase = Phase::Unsettled;
+    let turn = find_in(state, &entry.turn_id, &[Phase::Running, Phase::Settled])?;
+    turn.phase = Phase::Unsettled;
+    turn.changed = revision;
     Ok(())
 }
 
-pub(super) fn late_result(state: &mut State, entry: &LateResult) -> Result<(), Refusal> {
+pub(super) fn late_result(state: &mut State, entry: &LateResult, revision: u64) -> Result<(), Refusal> {
     let turn = find_in(state, &entry.turn_id, &[Phase::Unsettled])?;
     if turn.evidence.is_some() {
         return refuse("the attempt returned once already");
     }
+    turn.changed = revision;
     turn.evidence = Some(match (&entry.outcome, &entry.error) {
         (Some(outcome), None) => Ok(outcome.clone()),
         (None, Some(error)) => Err(error.clone()),

@@ -5,6 +5,7 @@ pub mod entry;
 pub mod execution;
 pub mod fold;
 mod fold_ledger;
+pub mod fold_recovery;
 pub mod fold_turns;
 mod fold_waits;
 pub mod fork;

@@ -1,6 +1,6 @@
 //! The shapes that journal entries, events and effects are made of.
 
-use super::tagged::{AnyOutcome, AnyResponse, AnyRunOutcome, AnySelection};
+use super::tagged::{AnyDecision, AnyOutcome, AnyResponse, AnyRunOutcome, AnySelection};
 use crate::value::json::{CanonicalJson, present_json};
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
@@ -293,6 +293,27 @@ pub enum Outcome {
     },
     /// The participant says it failed.
     Failed {
+        /// Why.
+        message: Rc<str>,
+    },
+}
+
+/// What a host says became of a turn that nobody saw settle.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", try_from = "AnyDecision")]
+pub enum Decision {
+    /// Nothing happened: it runs again.
+    Retry,
+    /// It happened, and this came of it.
+    Settle {
+        /// `speak`, `yield` or `wait`.
+        outcome: Outcome,
+        /// The participant's private state after it; absent, the last saved one stands.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        checkpoint: Option<Checkpoint>,
+    },
+    /// It failed, and its group with it.
+    Fail {
         /// Why.
         message: Rc<str>,
     },

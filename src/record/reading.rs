@@ -58,6 +58,12 @@ impl Journal {
         self.0.as_ref()
     }
 
+    /// The same, for whoever goes on from there.
+    #[must_use]
+    pub fn into_state(self) -> Option<State> {
+        self.0
+    }
+
     fn refused(&self, reason: String) -> RecordError {
         RecordError { index: self.0.as_ref().map_or(0, |state| state.entries), reason }
     }

@@ -3,8 +3,8 @@
 use super::entry::{Answered, Created, Door};
 use super::execution::Records;
 use super::model::{
-    Checkpoint, CompletedTurn, Id, Limits, Message, Outcome, ParticipantRequest, ParticipantResponse, Request,
-    RequestKind, Response, RunOutcome, Selection,
+    Checkpoint, CompletedTurn, Decision, Id, Limits, Message, Outcome, ParticipantRequest, ParticipantResponse,
+    Request, RequestKind, Response, RunOutcome, Selection,
 };
 use super::usage::UsageRecord;
 use crate::value::CanonicalJson;
@@ -117,8 +117,23 @@ pub struct Turn {
     pub failure: Option<Failure>,
     /// What an unsettled attempt returned or threw after all.
     pub evidence: Option<Result<Outcome, Rc<str>>>,
+    /// The revision of its last start, result or reconciliation.
+    pub changed: u64,
+    /// What a host decided of it since it was last started.
+    pub reconciled: Option<ReconciledTurn>,
     /// What its attempts recorded, until it is prepared with nothing to wait for, or fails.
     pub records: Records,
+}
+
+/// What a host decided of a turn, for whoever asks again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReconciledTurn {
+    /// The revision that took it.
+    pub revision: u64,
+    /// Who decided.
+    pub by: Rc<str>,
+    /// What.
+    pub decision: Decision,
 }
 
 /// Why a turn failed.

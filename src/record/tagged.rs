@@ -2,13 +2,37 @@
 //! are exactly those of the kind. The derived way, which keeps a copy of the whole value for each kind it
 //! might be, takes several times the code.
 
-use super::model::{Id, InputResponse, LimitReason, Outcome, ParticipantRequest, Response, RunOutcome, Selection};
+use super::model::{
+    Checkpoint, Decision, Id, InputResponse, LimitReason, Outcome, ParticipantRequest, Response, RunOutcome, Selection,
+};
 use crate::value::CanonicalJson;
 use crate::value::json::present_json;
 use serde::Deserialize;
 use std::rc::Rc;
 
 const MISFIT: &str = "members that are not those of the kind";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AnyDecision {
+    kind: Rc<str>,
+    outcome: Option<Outcome>,
+    checkpoint: Option<Checkpoint>,
+    message: Option<Rc<str>>,
+}
+
+impl TryFrom<AnyDecision> for Decision {
+    type Error = &'static str;
+
+    fn try_from(any: AnyDecision) -> Result<Self, Self::Error> {
+        Ok(match (&*any.kind, any.outcome, any.checkpoint, any.message) {
+            ("retry", None, None, None) => Decision::Retry,
+            ("settle", Some(outcome), checkpoint, None) => Decision::Settle { outcome, checkpoint },
+            ("fail", None, None, Some(message)) => Decision::Fail { message },
+            _ => return Err(MISFIT),
+        })
+    }
+}
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -1,11 +1,12 @@
 //! What callers get: one settlement for each call, the right one, and an excuse for every refusal.
 
+use crate::shadow::{Stage, Turn};
 use crate::world::World;
 use agent_roundtable::conversation::effect::{Reply, ServiceRefusal};
 use agent_roundtable::conversation::error::{Code, RoundtableError};
 use agent_roundtable::conversation::input::{CallId, Input, Request, Ticket, Timer};
 use agent_roundtable::record::model::{
-    self, Id, InputResponse, LimitReason, RequestKind, Response, RunOutcome, StopReason,
+    self, Decision, Id, InputResponse, LimitReason, RequestKind, Response, RunOutcome, StopReason,
 };
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -159,6 +160,11 @@ impl Calls {
                 let closed = shadow.requests.get(request_id).is_some_and(|ask| ask.changed == *revision);
                 self.demand(closed, || format!("C30b: the withdrawal of {request_id} is not in the journal"));
             }
+            (Request::Reconcile { turn_id, .. }, Ok(Reply::Reconciled { revision })) => {
+                let kept = self.world.brought(*revision, "reconciled/1", turn_id);
+                self.demand(kept, || format!("C49: the reconciliation of {turn_id} is not in the journal"));
+                self.world.coverage.borrow_mut().note("reconciled");
+            }
             (Request::Dispose { .. }, Ok(Reply::Disposed { .. })) => {}
             (request, reply) => self.world.fail(format!("{request:?} is answered with {reply:?}")),
         }
@@ -260,6 +266,15 @@ impl Calls {
                 (Some(response_id), *expected_revision, Some(request_id))
             }
             Request::Withdraw { expected_revision, request_id, .. } => (None, *expected_revision, Some(request_id)),
+            Request::Reconcile { turn_id, expected_revision, decision, .. } => {
+                let unknown = |turn: &&Turn| turn.stage == Stage::Unsettled || turn.is_running();
+                let Some(turn) = shadow.find_turn(turn_id).filter(unknown) else { return true };
+                let oldest = turn.changed.max(shadow.oldest_seen(shadow.revision, None));
+                // C33: without checkpoints only its own session goes on, which an attempt may still hold.
+                let roles = &self.world.plan.roles;
+                let keeps = roles.iter().any(|role| role.id == turn.participant && !role.has_checkpoint);
+                return *expected_revision < oldest || (keeps && *decision == Decision::Retry);
+            }
             Request::Run { .. } | Request::Dispose { .. } => return false,
         };
         let is_early = !self.is_stored && (expected != 0 || request_id.is_some());

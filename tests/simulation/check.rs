@@ -252,7 +252,9 @@ impl Check {
         self.demand(saved.as_ref() == checkpoint, || {
             format!("C33: session {session} opens from {checkpoint:?} instead of {saved:?}")
         });
-        let keeps = !self.world.plan.roles[participant].has_checkpoint;
+        let role = &self.world.plan.roles[participant];
+        // One that has taken part and keeps no checkpoints is never opened again.
+        let keeps = !role.has_checkpoint && self.world.shadow.borrow().has_prepared(&role.id);
         let other = |known: &SessionUse| known.participant == participant && (!known.released || keeps);
         let other = self.sessions.values().any(other);
         self.demand(!other, || format!("C33: participant {participant} has a session already"));
@@ -301,6 +303,8 @@ impl Check {
     fn canary(&self, effect: &Effect) {
         let (text, revision) = match effect {
             Effect::Emit(emission) => (serde_json::to_string(emission), emission.revision),
+            // C48: the results of turns to reconcile are offered to the host, and to no one else.
+            Effect::Reply { result: Err(error), .. } => (serde_json::to_string(&error.message), u64::MAX),
             Effect::Reply { result, .. } => (serde_json::to_string(result), u64::MAX),
             _ => return,
         };

@@ -48,6 +48,7 @@ const ENTRIES: &[&str] = &[
     "call-admitted/1",
     "usage-reported/1",
     "execution-recorded/1",
+    "reconciled/1",
     "run-ended/1",
 ];
 

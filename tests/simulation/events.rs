@@ -3,7 +3,7 @@
 use crate::shadow::{Shadow, Stage};
 use agent_roundtable::conversation::event::EventKind;
 use agent_roundtable::record::entry::Entry;
-use agent_roundtable::record::model::{Id, Message, RunOutcome};
+use agent_roundtable::record::model::{Decision, Id, Message, RunOutcome, StopReason};
 use agent_roundtable::record::usage::UsageStatus;
 use std::rc::Rc;
 
@@ -25,13 +25,12 @@ pub fn expected_events(entries: &[Entry], shadow: &Shadow, ended_before: bool) -
             }
             Entry::TurnStarted(turn) => events.push(format!("turn-started {} {}", turn.turn_id, turn.attempt_id)),
             Entry::TurnStopped(turn) => events.push(format!("turn-stopped {} {:?}", turn.turn_id, turn.reason)),
-            Entry::TurnPrepared(turn) => {
-                let parked = shadow.find_turn(&turn.turn_id).filter(|turn| turn.stage == Stage::Parked);
-                events.push(match parked {
-                    None => format!("prepared {}", turn.turn_id),
-                    Some(turn) => format!("requested {}", join(&turn.waits_on)),
-                });
-            }
+            Entry::TurnPrepared(turn) => events.push(prepared(shadow, &turn.turn_id)),
+            Entry::Reconciled(turn) => match turn.decision {
+                Decision::Retry => events.push(format!("turn-stopped {} {:?}", turn.turn_id, StopReason::Interrupted)),
+                Decision::Settle { .. } => events.push(prepared(shadow, &turn.turn_id)),
+                Decision::Fail { .. } => {}
+            },
             Entry::GroupCommitted(group) => {
                 let of_group = shadow.messages.iter().filter(|message| message.group_id == group.group_id);
                 events.push(published(&group.group_id, of_group));
@@ -54,6 +53,11 @@ pub fn expected_events(entries: &[Entry], shadow: &Shadow, ended_before: bool) -
         }
     }
     events
+}
+
+fn prepared(shadow: &Shadow, turn_id: &Id) -> String {
+    let parked = shadow.find_turn(turn_id).filter(|turn| turn.stage == Stage::Parked);
+    parked.map_or_else(|| format!("prepared {turn_id}"), |turn| format!("requested {}", join(&turn.waits_on)))
 }
 
 /// The same line for an event that was sent.

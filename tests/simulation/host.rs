@@ -6,7 +6,7 @@ use crate::executor::{First, Promise, race};
 use crate::faults::Fault;
 use crate::world::World;
 use crate::{member, selector, traces, wire};
-use agent_roundtable::conversation::effect::{Effect, Emission, Reply, ServiceRefusal, Summary, TurnView};
+use agent_roundtable::conversation::effect::{Effect, Emission, Reply, Restore, ServiceRefusal, Summary, TurnView};
 use agent_roundtable::conversation::error::{RoundtableError, StoreFailure, Thrown};
 use agent_roundtable::conversation::event::EventKind;
 use agent_roundtable::conversation::input::{
@@ -232,7 +232,18 @@ impl Host for SimHost {
         wire::append(&self.world, claim, expected_revision, operation_id, entries).await
     }
 
-    async fn select(&self, attempt: Id, messages: usize, turns: usize, remaining: u64) -> Result<Decision, Thrown> {
+    async fn select(
+        &self,
+        attempt: Id,
+        messages: usize,
+        turns: usize,
+        remaining: u64,
+        restore: Option<Restore>,
+    ) -> Result<Decision, Thrown> {
+        let saved = self.world.shadow.borrow().selector_state.clone();
+        self.world.demand(restore.is_none_or(|restore| restore.checkpoint == saved), || {
+            "C48: a selector made again from another state than the saved one".to_owned()
+        });
         let mirror = (self.mirror.borrow().messages.len(), self.mirror.borrow().completed.len());
         self.world.demand((messages, turns) == mirror, || {
             format!("C11: the selector sees {messages} messages and {turns} turns of {mirror:?}")
@@ -368,7 +379,7 @@ impl Mirror {
             Ok(Reply::Ran { revision, .. } | Reply::Submitted { revision, .. } | Reply::Resumed { revision, .. }) => {
                 *revision
             }
-            Ok(Reply::Withdrawn { revision }) => *revision,
+            Ok(Reply::Withdrawn { revision } | Reply::Reconciled { revision }) => *revision,
             Ok(Reply::Disposed { .. }) | Err(_) => 0,
         };
         self.revision = self.revision.max(revision);

@@ -6,10 +6,10 @@ use crate::host::{Attempt, SimHost};
 use crate::plan::{CHECKPOINT_VERSION, Role};
 use crate::{metering, recording};
 use agent_roundtable::conversation::effect::TurnView;
-use agent_roundtable::conversation::error::Thrown;
+use agent_roundtable::conversation::error::{Thrown, UnsettledTurn};
 use agent_roundtable::conversation::input::{Request, SessionId, SessionTraits};
 use agent_roundtable::record::model::{
-    Checkpoint, Id, Outcome, ParticipantRequest, ParticipantResponse, RequestKind, StopReason,
+    Checkpoint, Decision, Id, Outcome, ParticipantRequest, ParticipantResponse, RequestKind, StopReason,
 };
 use agent_roundtable::value::{CanonicalJson, Json};
 use std::rc::Rc;
@@ -88,6 +88,21 @@ async fn work(host: &SimHost, attempt: &Rc<Attempt>, role: &Role, turn: &Id) -> 
         return Err(thrown("a late fault of its own"));
     }
     Ok(outcome(host, role))
+}
+
+/// What the host says of a turn whose outcome is unknown: mostly that it should run again.
+pub fn decision(host: &SimHost, turn: &UnsettledTurn) -> Decision {
+    let (world, rng) = (&host.world, &host.world.rng);
+    let role = world.plan.roles.iter().find(|role| role.id == turn.participant_id).unwrap();
+    match rng.below(5) {
+        0 => Decision::Fail { message: format!("given up {}", world.secret()).into() },
+        1 | 2 if role.has_checkpoint => {
+            let outcome = turn.outcome.clone().filter(|outcome| !matches!(outcome, Outcome::Failed { .. }));
+            let outcome = outcome.unwrap_or(Outcome::Speak { content: format!("found {}", world.secret()).into() });
+            Decision::Settle { outcome, checkpoint: Some(private_state(host, CHECKPOINT_VERSION, 1)) }
+        }
+        _ => Decision::Retry,
+    }
 }
 
 /// What an attempt comes to when nothing stops it.

@@ -5,13 +5,13 @@ use crate::executor::{First, Promise, race};
 use crate::faults::Fault;
 use crate::host::{CallResult, SimHost};
 use crate::world::World;
-use crate::{rival, schedule};
+use crate::{member, rival, schedule};
 use agent_roundtable::conversation::effect::Reply;
-use agent_roundtable::conversation::error::Code;
+use agent_roundtable::conversation::error::{Code, UnsettledTurn};
 use agent_roundtable::conversation::input::{CallId, Input, Request};
 use agent_roundtable::conversation::{Config, LimitsPatch, Machine};
 use agent_roundtable::driver::Driver;
-use agent_roundtable::record::model::{Limits, RunOutcome};
+use agent_roundtable::record::model::{Decision, Limits, RunOutcome};
 use std::rc::Rc;
 
 /// The rough part of a schedule.
@@ -55,6 +55,7 @@ pub async fn finish(host: &SimHost) {
             }
             Ok(Reply::Ran { outcome: RunOutcome::Limited { .. }, .. }) => return,
             Ok(Reply::Ran { outcome: RunOutcome::Waiting, .. }) => answers::give_all(host).await,
+            Err(error) if !error.turns.is_empty() => reconcile(host, &error.turns).await,
             Err(error) if matches!(error.code, Code::Disposed | Code::RecoveryRequired | Code::InvalidRecord) => return,
             Err(error) if error.code == Code::NotFound && world.store.borrow().is_deleted => return,
             // What looked like another's record when it was read back, garbled, stays one.
@@ -63,6 +64,24 @@ pub async fn finish(host: &SimHost) {
         }
     }
     world.coverage.borrow_mut().note("still waiting at the end");
+}
+
+/// C49: says what became of each turn; where it cannot be saved, that it failed.
+pub async fn reconcile(host: &SimHost, turns: &[UnsettledTurn]) {
+    for turn in turns {
+        let decided = member::decision(host, turn);
+        for decision in [decided, Decision::Fail { message: "given up".into() }] {
+            host.world.may_fail.set(host.world.may_fail.get() || matches!(decision, Decision::Fail { .. }));
+            let expected_revision = host.mirror.borrow().revision;
+            let (turn_id, by) = (turn.turn_id.clone(), "operator".into());
+            let (_, settled) = host.call(Request::Reconcile { turn_id, expected_revision, by, decision });
+            match settled.wait().await {
+                Ok(_) => break,
+                // What an attempt gave late changes what a host must have seen.
+                Err(error) => host.world.demand(error.code == Code::Conflict, || format!("C49: {error:?}")),
+            }
+        }
+    }
 }
 
 /// The end of the handle.

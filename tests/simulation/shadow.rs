@@ -3,12 +3,13 @@
 
 use crate::ledger::Ledger;
 use agent_roundtable::record::entry::{
-    Answered, Created, Door, Entry, GroupCommitted, GroupStarted, InputAccepted, TurnPrepared, TurnStarted, Withdrawn,
+    Answered, Created, Door, Entry, GroupCommitted, GroupStarted, InputAccepted, Reconciled, TurnPrepared, TurnStarted,
+    Withdrawn,
 };
 use agent_roundtable::record::execution::ExecutionRecord;
 use agent_roundtable::record::model::{
-    Checkpoint, CompletedOutcome, Id, InputResponse, Limits, Message, ModelCalls, Outcome, ParticipantResponse,
-    Request, RequestKind, Response, RunOutcome, Selection, Selector,
+    Checkpoint, CompletedOutcome, Decision, Id, InputResponse, Limits, Message, ModelCalls, Outcome,
+    ParticipantResponse, Request, RequestKind, Response, RunOutcome, Selection, Selector,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -46,6 +47,8 @@ pub struct Shadow {
     pub public_since: BTreeMap<String, u64>,
     /// The revision of each admission and execution record.
     pub brought: BTreeMap<Id, u64>,
+    /// What the selector is made again from.
+    pub selector_state: Option<Checkpoint>,
     states: BTreeMap<Id, Checkpoint>,
     seen: BTreeMap<Id, BTreeSet<usize>>,
     decisions: usize,
@@ -77,6 +80,8 @@ pub struct Turn {
     pub asked: Vec<Id>,
     /// What its attempts recorded, until it is prepared with nothing to wait for, or fails.
     pub records: Vec<ExecutionRecord>,
+    /// The revision of its last start, result or reconciliation.
+    pub changed: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,6 +143,7 @@ impl Shadow {
             Entry::Selected(selected) => {
                 rule(self.decision.is_none() && self.group.is_none(), "one decision at a time")?;
                 self.decided(&selected.selection)?;
+                self.selector_state = joined(self.selector_state.take(), selected.checkpoint.as_ref());
                 self.decision = Some(selected.selection.clone());
                 self.publish_marks(&serde_json::to_string(&selected.selection).unwrap());
                 Ok(())
@@ -150,9 +156,14 @@ impl Shadow {
                 rule(!matches!(settled.outcome, Outcome::Failed { .. }), "a failure is not a result")?;
                 turn.stage = Stage::Settled;
                 turn.outcome = Some(settled.outcome.clone());
+                turn.changed = revision;
                 Ok(())
             }
-            Entry::TurnPrepared(prepared) => self.turn_prepared(prepared),
+            Entry::TurnPrepared(prepared) => {
+                let attempt = self.turn(&prepared.turn_id)?.attempt.clone();
+                self.prepared.extend(attempt);
+                self.turn_prepared(prepared)
+            }
             Entry::TurnFailed(failed) => {
                 let turn = self.turn(&failed.turn_id)?;
                 let live = matches!(turn.stage, Stage::Running(_) | Stage::Settled);
@@ -171,10 +182,12 @@ impl Shadow {
                 let turn = self.turn(&unsettled.turn_id)?;
                 rule(turn.is_running(), "C36: only running work is given up")?;
                 turn.stage = Stage::Unsettled;
+                turn.changed = revision;
                 Ok(())
             }
             Entry::LateResult(late) => {
                 let turn = self.turn(&late.turn_id)?;
+                turn.changed = revision;
                 let given_up = matches!(turn.stage, Stage::Unsettled);
                 rule(given_up && late.outcome.is_some() != late.error.is_some(), "C36: late evidence of one kind")
             }
@@ -203,6 +216,8 @@ impl Shadow {
                 turn.records.push(record.clone());
                 rule(fresh, "C44: a record is stored once")
             }
+            Entry::Reconciled(reconciled) => self.reconciled(reconciled),
+            Entry::Migrated(migrated) => Err(format!("{} was never asked to move", migrated.participant_id)),
             Entry::RunEnded(ended) => {
                 let run = self.run.take().filter(|run| run.id == ended.run_id);
                 rule(run.is_some(), "only the present run ends")?;
@@ -267,6 +282,11 @@ impl Shadow {
         self.states.get(participant).cloned()
     }
 
+    /// Whether a participant's result was ever saved.
+    pub fn has_prepared(&self, participant: &str) -> bool {
+        self.prepared.iter().any(|attempt| self.attempts.get(attempt).is_some_and(|(_, who)| &**who == participant))
+    }
+
     pub fn has_unsettled(&self) -> bool {
         self.group.as_ref().is_some_and(|g| g.turns.iter().any(|turn| matches!(turn.stage, Stage::Unsettled)))
     }
@@ -328,7 +348,7 @@ impl Shadow {
             let (waits_on, asked, records) = (Vec::new(), Vec::new(), Vec::new());
             let id = id.clone();
             let (stage, attempt, outcome) = (Stage::Pending, None, None);
-            turns.push(Turn { id, participant, stage, attempt, outcome, waits_on, asked, records });
+            turns.push(Turn { id, participant, stage, attempt, outcome, waits_on, asked, records, changed: 0 });
         }
         if let Some(request_id) = &started.request_id {
             self.fresh(request_id)?;
@@ -389,14 +409,9 @@ impl Shadow {
     fn turn_prepared(&mut self, prepared: &TurnPrepared) -> Verdict {
         let revision = self.revision;
         let who = self.turn(&prepared.turn_id)?.participant.clone();
-        if let Some(next) = &prepared.checkpoint {
-            let before = self.states.remove(&who).and_then(|state| state.append).unwrap_or_default();
-            let append: Vec<_> = before.into_iter().chain(next.append.iter().flatten().cloned()).collect();
-            let append = (!append.is_empty()).then_some(append);
-            self.states.insert(who, Checkpoint { append, ..next.clone() });
+        if let Some(state) = joined(self.states.remove(&who), prepared.checkpoint.as_ref()) {
+            self.states.insert(who, state);
         }
-        let attempt = self.turn(&prepared.turn_id)?.attempt.clone();
-        self.prepared.extend(attempt);
         let turn = self.turn(&prepared.turn_id)?;
         rule(turn.stage == Stage::Settled, "C15: only a settled turn is prepared")?;
         let Some(Outcome::Wait { requests }) = &turn.outcome else {
@@ -429,6 +444,33 @@ impl Shadow {
         }
         self.group_changed = revision;
         Ok(())
+    }
+
+    /// C49: what a host decided of a turn that nobody saw settle.
+    fn reconciled(&mut self, entry: &Reconciled) -> Verdict {
+        let revision = self.revision;
+        let turn = self.turn(&entry.turn_id)?;
+        rule(turn.is_running() || turn.stage == Stage::Unsettled, "C49: only a turn whose outcome is unknown")?;
+        turn.changed = revision;
+        match &entry.decision {
+            Decision::Retry => {
+                turn.stage = if turn.waits_on.is_empty() { Stage::Pending } else { Stage::Parked };
+                turn.outcome = None;
+                Ok(())
+            }
+            Decision::Settle { outcome, checkpoint } => {
+                turn.stage = Stage::Settled;
+                turn.outcome = Some(outcome.clone());
+                let (turn_id, at) = (entry.turn_id.clone(), entry.at.clone());
+                self.turn_prepared(&TurnPrepared { turn_id, at, checkpoint: checkpoint.clone() })
+            }
+            Decision::Fail { message } => {
+                turn.stage = Stage::Failed;
+                turn.records.clear();
+                self.publish_marks(message);
+                Ok(())
+            }
+        }
     }
 
     fn ask(&mut self, request: Request) {
@@ -635,6 +677,14 @@ impl Turn {
     pub fn is_running(&self) -> bool {
         matches!(self.stage, Stage::Running(_) | Stage::Settled)
     }
+}
+
+/// A checkpoint on top of the ones before: a new head, and what it appends added.
+fn joined(before: Option<Checkpoint>, next: Option<&Checkpoint>) -> Option<Checkpoint> {
+    let Some(next) = next else { return before };
+    let before = before.and_then(|state| state.append).unwrap_or_default();
+    let append: Vec<_> = before.into_iter().chain(next.append.iter().flatten().cloned()).collect();
+    Some(Checkpoint { append: (!append.is_empty()).then_some(append), ..next.clone() })
 }
 
 pub fn rule(holds: bool, what: &str) -> Verdict {

@@ -170,6 +170,13 @@ impl World {
         }
     }
 
+    /// Whether the batch of this revision holds an entry of this kind about this id.
+    pub fn brought(&self, revision: u64, kind: &str, id: &str) -> bool {
+        let store = self.store.borrow();
+        let batch = (revision as usize).checked_sub(1).and_then(|index| store.batches.get(index));
+        batch.is_some_and(|batch| batch.entries.iter().any(|line| line.contains(kind) && line.contains(id)))
+    }
+
     /// How the run ended that the batch of this revision ends, if it does.
     pub fn run_end(&self, revision: u64) -> Option<RunOutcome> {
         let store = self.store.borrow();

@@ -11,8 +11,10 @@ import {
   MAX_CONTENT,
   MAX_TEXT,
   members,
+  only,
   text,
 } from '../values.js';
+import { checkCheckpoint, checkOutcome } from './outcomes.js';
 
 type Argument<Call extends keyof Roundtable> = Roundtable[Call] extends (input: infer Input) => unknown ? Input : never;
 
@@ -57,6 +59,38 @@ export function withdrawRequest(input: Argument<'withdraw'>): string {
       reason: text(given.get('reason'), 'reason', MAX_TEXT),
     },
   });
+}
+
+/** @throws BadValue naming the member that is wrong */
+export function reconcileRequest(input: Argument<'reconcile'>): string {
+  const given = exactly(input, 'input', ['turnId', 'expectedRevision', 'by', 'decision']);
+  const turnId = JSON.stringify(identifier(given.get('turnId'), 'turnId'));
+  const by = JSON.stringify(identifier(given.get('by'), 'by'));
+  const fields = `"turnId":${turnId},"expectedRevision":${revision(given.get('expectedRevision'))},"by":${by}`;
+  return `{"reconcile":{${fields},"decision":${readDecision(given.get('decision'))}}}`;
+}
+
+function readDecision(value: unknown): string {
+  const found = members(value, 'decision');
+  const kind = found.get('kind');
+  switch (kind) {
+    case 'retry':
+      only(found, 'decision', ['kind']);
+      return '{"kind":"retry"}';
+    case 'fail': {
+      only(found, 'decision', ['kind', 'message']);
+      return JSON.stringify({ kind, message: text(found.get('message'), 'decision.message', MAX_TEXT) });
+    }
+    case 'settle': {
+      only(found, 'decision', ['kind', 'outcome'], ['checkpoint']);
+      const outcome = checkOutcome(found.get('outcome'));
+      const settled = 'json' in outcome ? outcome.json : JSON.stringify({ kind: 'speak', content: outcome.content });
+      const checkpoint = found.has('checkpoint') ? `,"checkpoint":${checkCheckpoint(found.get('checkpoint'))}` : '';
+      return `{"kind":"settle","outcome":${settled}${checkpoint}}`;
+    }
+    default:
+      throw new BadValue('decision.kind', "must be 'retry', 'settle' or 'fail'");
+  }
 }
 
 /** @throws BadValue naming the member that is wrong */

@@ -1,10 +1,9 @@
 /** The engine's handle of one conversation, with the promises of the calls it has not answered yet. */
 
-import { currentEngine, type EngineLink } from '../engine.js';
+import { currentEngine, type Engine, type EngineLink } from '../engine.js';
 import { RoundtableError } from '../errors.js';
 import type { RoundtableHandle } from '../generated/bindings.js';
 import { BadValue } from '../values.js';
-import type { PlainOption } from './options.js';
 import type { StopReason } from './attempts.js';
 import type { EngineError, ThrownValues } from './thrown.js';
 
@@ -23,7 +22,14 @@ export interface EnginePorts {
   renew(slot: number, claim: string, leaseMs: number): void;
   release(slot: number, claim: string): void;
   read(slot: number, after: number): void;
-  select(slot: number, attempt: string, messages: number, turns: number, remainingTurns: number): void;
+  select(
+    slot: number,
+    attempt: string,
+    messages: number,
+    turns: number,
+    remainingTurns: number,
+    restore: string | undefined,
+  ): void;
   openSession(slot: number, session: number, participant: number, checkpoint: string | undefined): void;
   runTurn(slot: number, session: number, turn: string, responses: string | undefined): void;
   takeCheckpoint(slot: number, session: number): void;
@@ -54,14 +60,14 @@ export class EngineHandle {
   readonly #onLost: () => void;
 
   /** @throws RoundtableError `invalid-config` */
-  constructor(config: PlainOption, ports: EnginePorts, thrown: ThrownValues, onLost: () => void) {
-    this.#link = currentEngine();
+  constructor(make: MakeHandle, ports: EnginePorts, thrown: ThrownValues, onLost: () => void, link = currentEngine()) {
+    this.#link = link;
     this.#thrown = thrown;
     this.#onLost = () => {
       onLost();
       this.#lose();
     };
-    this.#handle = this.#make(config, ports);
+    this.#handle = fromEngine(link, thrown, () => make(link.engine, ports));
     listeners(this.#link).add(this.#onLost);
   }
 
@@ -77,13 +83,9 @@ export class EngineHandle {
 
   /** Reads from the engine. @throws RoundtableError `internal` or `disposed` when it is gone */
   read<T>(call: (handle: RoundtableHandle) => T): T {
-    if (this.#handle === undefined) throw this.#gone();
-    try {
-      return call(this.#handle);
-    } catch (error) {
-      if (typeof error === 'string') throw this.#thrown.toError(JSON.parse(error) as EngineError);
-      throw this.#link.lost.aborted ? this.#gone() : error;
-    }
+    const handle = this.#handle;
+    if (handle === undefined) throw this.#gone();
+    return fromEngine(this.#link, this.#thrown, () => call(handle));
   }
 
   /** A call of the host: the JSON of its reply. `started` is told its number. */
@@ -144,15 +146,6 @@ export class EngineHandle {
     });
   }
 
-  #make(config: PlainOption, ports: EnginePorts): RoundtableHandle {
-    try {
-      return new this.#link.engine.RoundtableHandle(config, ports);
-    } catch (error) {
-      if (typeof error === 'string') throw this.#thrown.toError(JSON.parse(error) as EngineError);
-      throw this.#link.lost.aborted ? this.#gone() : error;
-    }
-  }
-
   #lose(): void {
     this.#handle = undefined;
     this.#rejectPending();
@@ -168,9 +161,25 @@ export class EngineHandle {
 
   #gone(): RoundtableError {
     const { lost } = this.#link;
-    if (!lost.aborted) return new RoundtableError('disposed', "the conversation's handle was disposed");
-    return new RoundtableError('internal', (lost.reason as Error).message, { cause: lost.reason });
+    return lost.aborted ? lostError(lost) : new RoundtableError('disposed', "the conversation's handle was disposed");
   }
+}
+
+/** Makes the engine's handle of a conversation. */
+export type MakeHandle = (engine: Engine, ports: EnginePorts) => RoundtableHandle;
+
+/** What a call into the engine gives. @throws what the engine refused, as an error; `internal` when it is lost */
+function fromEngine<T>(link: EngineLink, thrown: ThrownValues, call: () => T): T {
+  try {
+    return call();
+  } catch (error) {
+    if (typeof error === 'string') throw thrown.toError(JSON.parse(error) as EngineError);
+    throw link.lost.aborted ? lostError(link.lost) : error;
+  }
+}
+
+function lostError(lost: AbortSignal): RoundtableError {
+  return new RoundtableError('internal', (lost.reason as Error).message, { cause: lost.reason });
 }
 
 /** Whom to tell when an engine is lost. One listener on its signal serves all conversations. */

@@ -1,11 +1,19 @@
 /** Reads a host's options once: functions are kept here, everything else goes to the engine as plain data. */
 
-import { RoundtableError } from '../errors.js';
+import type { EngineLink } from '../engine.js';
 import { isRoundRobin } from '../round-robin.js';
 import type { ConversationStore } from '../store-types.js';
-import type { Clock, ParticipantFactory, PricePolicy, RoundtableOptions, TurnSelector } from '../types.js';
+import type {
+  Clock,
+  ParticipantCheckpoint,
+  ParticipantFactory,
+  PricePolicy,
+  RoundtableOptions,
+  TurnSelector,
+} from '../types.js';
 import { BadValue, describe, isFunction, isPlain, isWellFormed, toWellFormed } from '../values.js';
 import { readClock } from './clock.js';
+import { checked, type MakeHandle } from './engine-handle.js';
 import type { ObserverOptions } from './observers.js';
 
 /** Plain data for the engine, which checks it; numbers of any kind pass. */
@@ -35,16 +43,24 @@ export interface ReadOptions extends ObserverOptions {
   readonly store: StorePorts | undefined;
   readonly cost: PricePolicy['cost'] | undefined;
   readonly clock: Clock | undefined;
+  /** Of a conversation that was loaded. */
+  readonly loaded?: Loaded;
+}
+
+/** What a loaded conversation goes on with. */
+export interface Loaded {
+  /** The engine that holds its record. */
+  readonly link: EngineLink;
+  readonly make: MakeHandle;
+  /** Of a fork. */
+  readonly forkedFrom: Parameters<ParticipantFactory['openSession']>[0]['forkedFrom'];
+  /** Makes the selector from its saved state. */
+  readonly createSelector: ((saved: { checkpoint?: ParticipantCheckpoint }) => Promise<SelectorPorts>) | undefined;
 }
 
 /** @throws RoundtableError `invalid-config` naming the field */
 export function readOptions(options: RoundtableOptions): ReadOptions {
-  try {
-    return read(options);
-  } catch (error) {
-    if (error instanceof BadValue) throw new RoundtableError('invalid-config', error.message);
-    throw error;
-  }
+  return checked(() => read(options));
 }
 
 function read(options: unknown): ReadOptions {
@@ -83,7 +99,7 @@ function read(options: unknown): ReadOptions {
   };
 }
 
-function readParticipant(
+export function readParticipant(
   given: Record<string, unknown>,
   path: string,
 ): { data: PlainOption; agent: AgentPorts | undefined } {
@@ -98,7 +114,7 @@ function readParticipant(
   return { data, agent: { openSession: openSession as AgentPorts['openSession'] } };
 }
 
-function readSelector(value: unknown, config: { [key: string]: PlainOption }): SelectorPorts | undefined {
+export function readSelector(value: unknown, config: { [key: string]: PlainOption }): SelectorPorts | undefined {
   if (value === undefined || isRoundRobin(value)) {
     config['selector'] = 'round-robin';
     return undefined;
@@ -113,7 +129,7 @@ function readSelector(value: unknown, config: { [key: string]: PlainOption }): S
   };
 }
 
-function readStore(value: unknown, config: { [key: string]: PlainOption }): StorePorts | undefined {
+export function readStore(value: unknown, config: { [key: string]: PlainOption }): StorePorts | undefined {
   config['storeDurability'] = 'memory';
   if (value === undefined) return undefined;
   const given = object(value, 'store');
@@ -128,7 +144,7 @@ function readStore(value: unknown, config: { [key: string]: PlainOption }): Stor
   };
 }
 
-function readPricing(value: unknown, config: { [key: string]: PlainOption }): PricePolicy['cost'] | undefined {
+export function readPricing(value: unknown, config: { [key: string]: PlainOption }): PricePolicy['cost'] | undefined {
   if (value === undefined) return undefined;
   const given = object(value, 'pricing');
   const version = plain(given['version'], 'pricing.version', 'id');
@@ -181,7 +197,7 @@ export function plain(value: unknown, path: string, kind: Text, depth = 0): Plai
   return copied;
 }
 
-function object(value: unknown, path: string): Record<string, unknown> {
+export function object(value: unknown, path: string): Record<string, unknown> {
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
   throw new BadValue(path, `must be an object, not ${describe(value)}`);
 }
@@ -191,12 +207,12 @@ function list(value: unknown, path: string): unknown[] {
   throw new BadValue(path, `must be a list, not ${describe(value)}`);
 }
 
-function method(given: Record<string, unknown>, key: string, path: string): unknown {
+export function method(given: Record<string, unknown>, key: string, path: string): unknown {
   const value = given[key];
   if (!isFunction(value)) throw new BadValue(`${path}.${key}`, `must be a function, not ${describe(value)}`);
   return value.bind(given);
 }
 
-function callback(given: Record<string, unknown>, key: string, path = ''): unknown {
+export function callback(given: Record<string, unknown>, key: string, path = ''): unknown {
   return given[key] === undefined ? undefined : method(given, key, path === '' ? 'options' : path.slice(0, -1));
 }

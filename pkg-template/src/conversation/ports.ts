@@ -16,11 +16,11 @@ import { BadValue, identifier, revive } from '../values.js';
 import { abortReason, type Attempt, Attempts, type StopReason, type TellDelta } from './attempts.js';
 import { executionRecord, modelCall, usageReport } from './calls.js';
 import { Timekeeper } from './clock.js';
-import { checked, EngineHandle, type EnginePorts } from './engine-handle.js';
+import { checked, EngineHandle, type EnginePorts, type MakeHandle } from './engine-handle.js';
 import { callHost, callHostNow } from './inside.js';
 import { Mirror } from './mirror.js';
 import { Observers } from './observers.js';
-import type { ReadOptions } from './options.js';
+import type { Loaded, ReadOptions, SelectorPorts } from './options.js';
 import { checkCheckpoint, checkOutcome, checkSelection } from './outcomes.js';
 import { priceJson } from './pricing.js';
 import { Sessions } from './sessions.js';
@@ -46,6 +46,9 @@ export class Ports implements EnginePorts {
   /** Why the active run was cancelled, where its signal did it. */
   cancelReason: () => unknown = () => undefined;
   readonly #options: ReadOptions;
+  #selector: SelectorPorts | undefined;
+  /** What every session of a fork is told. */
+  readonly #origin: { forkedFrom?: NonNullable<Loaded['forkedFrom']> };
   readonly #conversationId: string;
   /** Whether what an execution records outlives the process. */
   readonly #durable: boolean;
@@ -59,10 +62,15 @@ export class Ports implements EnginePorts {
   /** @throws RoundtableError `invalid-config` */
   constructor(options: ReadOptions) {
     this.#options = options;
+    this.#selector = options.selector;
+    const forkedFrom = options.loaded?.forkedFrom;
+    this.#origin = forkedFrom === undefined ? {} : { forkedFrom };
     this.observers = new Observers(this, options);
     this.#sessions = new Sessions(this);
     this.#time = new Timekeeper(options.clock, (timer) => this.engine.use((handle) => handle.timerFired(timer)));
-    this.engine = new EngineHandle(options.config, this, this.thrown, () => this.close());
+    const make: MakeHandle = (engine, ports) => new engine.RoundtableHandle(options.config, ports);
+    const { link, make: load = make } = options.loaded ?? {};
+    this.engine = new EngineHandle(load, this, this.thrown, () => this.close(), link);
     // The engine has checked the types of all of these.
     const { conversationId, purpose, participants } = options.config as unknown as {
       conversationId: string;
@@ -87,6 +95,7 @@ export class Ports implements EnginePorts {
       this.thrown,
     );
     this.observed();
+    if (options.loaded !== undefined) this.mirror.apply(this.engine.read((handle) => handle.transcript()));
   }
 
   /** Tells the engine whether anybody wants events. */
@@ -148,14 +157,16 @@ export class Ports implements EnginePorts {
     this.#store.read(after, this.#storeAnswer(slot));
   }
 
-  select(slot: number, attemptId: string, messages: number, turns: number, remainingTurns: number): void {
-    const { selector } = this.#options;
+  select(
+    slot: number,
+    attemptId: string,
+    messages: number,
+    turns: number,
+    remainingTurns: number,
+    restore: string | undefined,
+  ): void {
     const attempt = this.#attempts.get(attemptId);
     const failed = this.#failed(slot, attempt);
-    if (selector === undefined) {
-      failed(new BadValue('selector', 'is missing'));
-      return;
-    }
     const context = this.mirror.selectionContext(messages, turns, remainingTurns);
     const options = {
       get signal() {
@@ -163,15 +174,27 @@ export class Ports implements EnginePorts {
       },
       services: this.#services(attempt),
     };
-    const decided = guarded((value: unknown) => {
-      const selection = checkSelection(value);
-      if (selector.checkpoint === undefined) return this.#settle(slot, `{"selection":${selection}}`);
-      const saved = guarded((checkpoint: unknown) => {
-        this.#settle(slot, `{"selection":${selection},"checkpoint":${checkCheckpoint(checkpoint)}}`);
+    const ask = (selector: SelectorPorts): void => {
+      const decided = guarded((value: unknown) => {
+        const selection = checkSelection(value);
+        if (selector.checkpoint === undefined) return this.#settle(slot, `{"selection":${selection}}`);
+        const saved = guarded((checkpoint: unknown) => {
+          this.#settle(slot, `{"selection":${selection},"checkpoint":${checkCheckpoint(checkpoint)}}`);
+        }, failed);
+        callHost<unknown>(this, selector.checkpoint, saved, failed);
       }, failed);
-      callHost<unknown>(this, selector.checkpoint, saved, failed);
-    }, failed);
-    callHost<unknown>(this, () => selector.select(context, options), decided, failed);
+      callHost<unknown>(this, () => selector.select(context, options), decided, failed);
+    };
+    const create = this.#options.loaded?.createSelector;
+    if (restore !== undefined && create !== undefined) {
+      const saved = JSON.parse(restore) as { checkpoint?: ParticipantCheckpoint };
+      const made = (selector: SelectorPorts): void => {
+        this.#selector = selector;
+        ask(selector);
+      };
+      callHost(this, () => create(saved), made, failed);
+    } else if (this.#selector === undefined) failed(new BadValue('selector', 'is missing'));
+    else ask(this.#selector);
   }
 
   openSession(slot: number, session: number, participant: number, checkpoint: string | undefined): void {
@@ -186,7 +209,7 @@ export class Ports implements EnginePorts {
     this.#sessions.open(
       session,
       agent,
-      { conversationId: this.#conversationId, participantId, ...saved },
+      { conversationId: this.#conversationId, participantId, ...saved, ...this.#origin },
       ({ canResume, canCheckpoint }) =>
         this.engine.use((handle) => handle.settleNumber(slot, (canResume ? 1 : 0) + (canCheckpoint ? 2 : 0))),
       failed,

@@ -1,6 +1,7 @@
 /** What host code threw, as the engine is told, and the values themselves, which stay on this side. */
 
 import { RoundtableError, type RoundtableErrorCode } from '../errors.js';
+import type { UnsettledTurn } from '../types.js';
 import { MAX_ID, MAX_TEXT, toWellFormed } from '../values.js';
 
 /** How far a chain of causes is followed. */
@@ -16,6 +17,7 @@ export interface EngineError {
   code: RoundtableErrorCode;
   message: string;
   cause?: number;
+  turns?: UnsettledTurn[];
 }
 
 /** The thrown values of one conversation. */
@@ -46,7 +48,8 @@ export class ThrownValues {
   /** The error of a refused call. */
   toError(error: EngineError): RoundtableError {
     const cause = this.take(error.cause);
-    return new RoundtableError(error.code, error.message, cause === undefined ? undefined : { cause });
+    const made = new RoundtableError(error.code, error.message, cause === undefined ? undefined : { cause });
+    return error.turns === undefined ? made : Object.assign(made, { turns: error.turns });
   }
 
   #keep(value: unknown): number {

@@ -117,7 +117,7 @@ export async function fromStore<T>(conversationId: string, call: () => Promise<T
 }
 
 /** A page in the form that the engine folds. */
-function readPage(value: unknown): { revision: number; lines: string } {
+export function readPage(value: unknown): { revision: number; lines: string } {
   const { revision, batches } = object(value, 'read') as { revision?: unknown; batches?: unknown };
   const lines: string[] = [];
   for (const [index, item] of elements(batches, 'store: batches', Number.MAX_SAFE_INTEGER).entries()) {

@@ -3,7 +3,9 @@
 use super::executor::Executor;
 use super::host::{JsHost, json, timer};
 use super::ports::Ports;
+use super::record::LoadedRecord;
 use super::slots::{Answer, Slots};
+use super::wire;
 use crate::conversation::Machine;
 use crate::conversation::config::{Config, LimitsPatch};
 use crate::conversation::effect::Status;
@@ -49,6 +51,16 @@ impl RoundtableHandle {
         let config = read_options(options).map_err(|error| JsValue::from(json(&error)))?;
         let owner = random_id().map_err(|error| JsValue::from(json(&error)))?;
         let machine = Machine::new(config, owner.into()).map_err(|error| JsValue::from(json(&error)))?;
+        Ok(Self::with(machine, ports))
+    }
+
+    /// A handle of a bound record; `opened`: see [`LoadedRecord`]. Throws the JSON of an error.
+    pub fn load(record: LoadedRecord, opened: &str, ports: Ports) -> Result<RoundtableHandle, JsValue> {
+        let machine = random_id().and_then(|owner| record.open(owner.into(), opened));
+        machine.map(|machine| Self::with(machine, ports)).map_err(|error| json(&error).into())
+    }
+
+    fn with(machine: Machine, ports: Ports) -> RoundtableHandle {
         let (ports, slots, executor) = (Rc::new(ports), Slots::default(), Executor::default());
         let observed = Rc::new(Cell::new(false));
         let host = JsHost {
@@ -58,7 +70,13 @@ impl RoundtableHandle {
             observed: observed.clone(),
         };
         let (driver, asked) = (Driver::new(machine, host), RefCell::default());
-        Ok(RoundtableHandle { driver, ports, slots, executor, observed, asked })
+        RoundtableHandle { driver, ports, slots, executor, observed, asked }
+    }
+
+    /// JSON of what is published, in the form of an emission, for a mirror that has seen nothing.
+    #[must_use]
+    pub fn transcript(&self) -> String {
+        self.driver.with_machine(|machine| wire::transcript(machine.durable()))
     }
 
     /// `run()`; `aborted` where its signal fired before the call.
@@ -175,7 +193,8 @@ impl RoundtableHandle {
         self.driver.with_machine(|machine| {
             let durable = machine.durable();
             let requests = durable.open_requests().map(|ask| &ask.request).collect();
-            json(&State { status: durable.status(), requests })
+            let status = if machine.needs_recovery() { Status::RecoveryRequired } else { durable.status() };
+            json(&State { status, requests })
         })
     }
 
@@ -259,7 +278,7 @@ fn read_limits(limits: JsValue) -> Result<LimitsPatch, RoundtableError> {
 }
 
 /// Plain data as it is: numbers of every kind pass, for the checks to name the field.
-fn plain(value: JsValue) -> Result<Json, RoundtableError> {
+pub(super) fn plain(value: JsValue) -> Result<Json, RoundtableError> {
     serde_wasm_bindgen::from_value(value)
         .map_err(|error| RoundtableError::new(Code::InvalidConfig, format!("options: {error}")))
 }

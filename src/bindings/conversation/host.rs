@@ -4,7 +4,7 @@ use super::executor::Executor;
 use super::ports::Ports;
 use super::slots::{Answer, Slots};
 use super::wire::{self, AppendHead};
-use crate::conversation::effect::{Emission, Reply, ServiceRefusal, Summary, TurnView};
+use crate::conversation::effect::{Emission, Reply, Restore, ServiceRefusal, Summary, TurnView};
 use crate::conversation::error::{RoundtableError, StoreFailure, Thrown};
 use crate::conversation::input::{CallId, Claim, Decision, Now, ReadBatches, SessionId, SessionTraits, Ticket, Timer};
 use crate::driver::host::{Host, Task};
@@ -100,9 +100,12 @@ impl Host for JsHost {
         messages: usize,
         turns: usize,
         remaining_turns: u64,
+        restore: Option<Restore>,
     ) -> Result<Decision, Thrown> {
-        let (messages, turns) = (index(messages), index(turns));
-        let asked = |ports: &Ports, slot| ports.select(slot, &attempt, messages, turns, remaining_turns as f64);
+        let (messages, turns, restore) = (index(messages), index(turns), restore.as_ref().map(json));
+        let asked = |ports: &Ports, slot| {
+            ports.select(slot, &attempt, messages, turns, remaining_turns as f64, restore.as_deref())
+        };
         returned(self.ask(asked).await)
     }
 

@@ -5,8 +5,10 @@ mod executor;
 mod handle;
 mod host;
 mod ports;
+mod record;
 mod slots;
 mod wire;
 
 pub use handle::RoundtableHandle;
 pub use ports::Ports;
+pub use record::LoadedRecord;

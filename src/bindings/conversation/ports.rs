@@ -36,6 +36,7 @@ extern "C" {
     #[wasm_bindgen(method, structural, catch)]
     pub(super) fn read(this: &Ports, slot: u32, after: f64) -> Result<(), JsValue>;
 
+    /// `restore`: where the selector must be made again first, the JSON of what from.
     #[wasm_bindgen(method, structural, catch)]
     pub(super) fn select(
         this: &Ports,
@@ -44,6 +45,7 @@ extern "C" {
         messages: u32,
         turns: u32,
         remaining_turns: f64,
+        restore: Option<&str>,
     ) -> Result<(), JsValue>;
     #[wasm_bindgen(method, structural, catch, js_name = openSession)]
     pub(super) fn open_session(

@@ -5,6 +5,7 @@ use crate::conversation::effect::{Emission, Summary};
 use crate::conversation::event::EventKind;
 use crate::conversation::input::Claim;
 use crate::record::model::{CompletedTurn, Id, Message};
+use crate::record::state::State;
 use serde::Serialize;
 use std::fmt::Write;
 use std::rc::Rc;
@@ -55,6 +56,16 @@ pub(super) fn emission(emission: &Emission, observed: bool) -> String {
         return json(emission);
     }
     json(&Alike { revision: *revision, run_id, at, kinds: events.iter().map(|event| &event.kind).collect(), completed })
+}
+
+/// All that is published.
+pub(super) fn transcript(state: &State) -> String {
+    json(&Unobserved {
+        revision: state.revision,
+        run_id: state.last_run.as_ref(),
+        messages: state.messages.iter().collect(),
+        completed: &state.turns,
+    })
 }
 
 /// Nobody wants events.
