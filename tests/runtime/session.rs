@@ -140,12 +140,13 @@ fn k5_an_answer_that_differs_in_any_part_is_refused_and_the_right_one_still_coun
         ("{}".into(), "kind"),
         ("7".into(), "kind"),
     ] {
-        let message = fails(rig.resume(&[bad.clone()]), "identity-mismatch");
+        let message = fails(rig.resume(std::slice::from_ref(&bad)), "identity-mismatch");
         assert!(message.contains(says), "{message} should name {says}");
     }
     for (member, value) in [("conversationId", "c"), ("participantId", "bot")] {
-        let input = format!(
-            r#"{{"kind":"resume","conversationId":"c","participantId":"bot","turnId":"t","groupId":"g","attemptId":"x","records":[],"responses":[],"at":0}}"#
+        let input = concat!(
+            r#"{"kind":"resume","conversationId":"c","participantId":"bot","turnId":"t","groupId":"g","#,
+            r#""attemptId":"x","records":[],"responses":[],"at":0}"#
         );
         let input = input.replace(&format!(r#""{member}":"{value}""#), &format!(r#""{member}":"else""#));
         fails(rig.run(&input), "identity-mismatch");

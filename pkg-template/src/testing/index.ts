@@ -1,6 +1,7 @@
 /** What helps to test conversations: scripts, time and faults that a test controls. */
 
 export { type ConformanceOptions, type MakeStore, type StoreUnderTest, storeConformance } from './conformance/index.js';
+export { clearDefaultJournal, forgetDefaultJournal, openDefaultJournal } from '../runtime/default-journal.js';
 export { faultyStore, type StoreCall, type StoreFault } from './faulty-store.js';
 export {
   type ParticipantScript,
