@@ -152,7 +152,8 @@ export class AgentTurn {
 
   /** Performs one effect; a turn that is stopped meanwhile goes on to its end without it. */
   async #work(effect: Work): Promise<LoopEffect[]> {
-    if (this.#stoppedBy !== undefined) return this.#tell({ kind: this.#stoppedBy });
+    // Records that are on their way are waited for: what comes of them says what can no longer happen.
+    if (this.#stoppedBy !== undefined && effect.kind !== 'sync') return this.#tell({ kind: this.#stoppedBy });
     if (effect.kind === 'run-tools') return this.#runTools(effect.runs);
     const settling = this.#settle(effect);
     const isWriting = effect.kind === 'append' || effect.kind === 'sync';
