@@ -18,9 +18,16 @@ export {
   type RuntimeParticipantOptions,
 } from './runtime/agent.js';
 export type { ConstructionChange, Render } from './runtime/agent-session.js';
-export { RuntimeParticipantError, type RuntimeParticipantErrorCode, ToolSuspension } from './runtime/errors.js';
+export {
+  RuntimeParticipantError,
+  type RuntimeParticipantErrorCode,
+  SelectorDecisionError,
+  type SelectorDecisionErrorCode,
+  ToolSuspension,
+} from './runtime/errors.js';
 export { meterJournal } from './runtime/metering.js';
 export { renderSharedIncrement } from './runtime/render.js';
+export { type AgentSelector, agentSelector, type AgentSelectorOptions } from './runtime/selector.js';
 export { sessionParticipant, type SessionParticipantOptions } from './runtime/session.js';
 export type {
   AgentOptions,

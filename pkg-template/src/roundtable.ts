@@ -13,6 +13,7 @@ import { readRecord } from './conversation/loading.js';
 import { type PlainOption, plain, type ReadOptions, readOptions } from './conversation/options.js';
 import { withPast } from './conversation/past-events.js';
 import { Ports } from './conversation/ports.js';
+import { messageOf } from './conversation/thrown.js';
 import { ReleaseError } from './errors.js';
 import type {
   ConversationRequest,
@@ -160,12 +161,14 @@ class Conversation implements Omit<Roundtable, typeof Symbol.asyncDispose> {
     this.#ports.close();
     this.#ports.engine.free();
     const { failures } = (JSON.parse(reply) as Pick<Replies, 'disposed'>).disposed;
-    if (failures.length === 0) return;
     const values = failures.map((failure) => this.#ports.thrown.take(failure.value));
-    throw new ReleaseError(
-      values,
-      failures.map((failure) => failure.message),
-    );
+    const messages = failures.map((failure) => failure.message);
+    const failed = await this.#ports.releaseSelector();
+    if (failed !== undefined) {
+      values.push(failed.error);
+      messages.push(messageOf(failed.error));
+    }
+    if (values.length > 0) throw new ReleaseError(values, messages);
   }
 
   async #call<Kind extends keyof Replies>(check: () => string): Promise<Pick<Replies, Kind>> {

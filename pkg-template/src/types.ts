@@ -188,10 +188,17 @@ export interface TurnSelector {
   modelCalls?: 'none' | 'metered';
   /** Its private state, saved with each decision. */
   checkpoint?(): Promise<ParticipantCheckpoint>;
-  select(
-    context: SelectionContext,
-    options: { signal: AbortSignal; services: TurnServices },
-  ): Selection | Promise<Selection>;
+  select(context: SelectionContext, options: SelectorOptions): Selection | Promise<Selection>;
+  /** Called once by the conversation's `dispose()`. */
+  release?(): Promise<void>;
+}
+
+/** What accompanies a selection. */
+export interface SelectorOptions {
+  signal: AbortSignal;
+  services: TurnServices;
+  /** Unique among the attempts of the conversation, for the ids of model calls; a retry has another. */
+  attemptId?: string;
 }
 
 /** Caps; each a positive safe integer. The journal keeps them, and `run({ limits })` replaces them. */

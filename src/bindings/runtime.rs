@@ -90,6 +90,13 @@ pub fn render_increment(purpose: Option<String>, messages: Vec<String>, first_tu
     render_shared_increment(purpose.as_deref(), &pairs.collect::<Vec<_>>(), first_turn)
 }
 
+/// What a selector's model is shown around the messages and the tool it is offered: JSON
+/// `{opening, closing, tool}` of the JSON of a context.
+#[wasm_bindgen(js_name = decisionPrompt)]
+pub fn decision_prompt(context: &str) -> Result<String, JsValue> {
+    wire::decision_prompt(context).map_err(|error| JsValue::from(error.message))
+}
+
 /// The report of a call as JSON. `outcome` is `completed`, `cache-hit`, `cancelled` or `failed`;
 /// `call` is the JSON of the call, `metadata` that of the reply's usage members.
 #[wasm_bindgen(js_name = callReport)]

@@ -15,6 +15,7 @@ pub mod metering;
 pub mod outcome;
 pub mod render;
 pub mod schema;
+pub mod selector;
 pub mod session;
 pub mod tool;
 pub mod wire;

@@ -1,6 +1,7 @@
 //! From the text a run ended with to what the participant does with its turn.
 
 use super::session::approval::ApprovalRequest;
+use crate::record::model::Selection;
 use crate::value::text::ecmascript_trim;
 
 /// What a turn comes to.
@@ -12,6 +13,8 @@ pub enum TurnOutcome {
     Yield,
     /// It goes on when these are answered; of a session only.
     Wait(Vec<ApprovalRequest>),
+    /// A selector has decided.
+    Decide(Selection),
 }
 
 /// Trims by the rules of ECMAScript: text that is left is spoken, a blank yields.

@@ -10,11 +10,14 @@ use super::codec;
 use super::config::{AgentConfig, AgentOptions, ConfigError, ToolDefinition};
 use super::message::ChatMessage;
 use super::outcome::TurnOutcome;
+use super::selector::decision::DecisionRules;
+use super::selector::prompt::{self, DecisionContext, Prompt};
 use super::session::SessionIdentity;
 use super::session::approval::ApprovalRequest;
 use super::session::permission::Verdict;
 use super::session::records::RecordedAnswer;
 use super::tool::ToolFault;
+use crate::record::model::Selection;
 use crate::value::read::{read, read_tagged};
 use crate::value::write::write;
 use crate::value::{Json, JsonError};
@@ -32,7 +35,15 @@ struct WireOptions {
     max_rounds: Option<f64>,
     temperature: Option<f64>,
     max_tokens: Option<f64>,
+    decision: Option<WireDecision>,
     session: Option<WireSession>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct WireDecision {
+    participant_ids: Vec<String>,
+    max_parallel: usize,
 }
 
 #[derive(Debug, Deserialize)]
@@ -86,8 +97,7 @@ pub struct Opened {
 
 /// Opens an agent from the JSON of its options and, where it is restored, of its checkpoint.
 pub fn open(options: &str, checkpoint: Option<&str>) -> Result<Opened, OpenError> {
-    let (options, identity) = read_options(options)?;
-    let config = AgentConfig::new(options)?;
+    let (config, identity) = read_options(options)?;
     let Some(checkpoint) = checkpoint else {
         let nothing = Restored { history: Vec::new(), changed: Vec::new() };
         let agent = match identity {
@@ -105,7 +115,7 @@ pub fn open(options: &str, checkpoint: Option<&str>) -> Result<Opened, OpenError
     Ok(Opened { restored: restored_json(&agent, &restored), agent })
 }
 
-fn read_options(options: &str) -> Result<(AgentOptions, Option<SessionIdentity>), ConfigError> {
+fn read_options(options: &str) -> Result<(AgentConfig, Option<SessionIdentity>), ConfigError> {
     let options: WireOptions =
         read(options).map_err(|error| ConfigError { field: "options".to_owned(), message: error.message })?;
     let tool = |WireTool { name, description, parameters, idempotent }| ToolDefinition {
@@ -117,7 +127,10 @@ fn read_options(options: &str) -> Result<(AgentOptions, Option<SessionIdentity>)
     let identity = options.session.map(|WireSession { conversation_id, participant_id, environment, forked }| {
         SessionIdentity { conversation_id, participant_id, environment, forked }
     });
-    let options = AgentOptions {
+    let decision = options
+        .decision
+        .map(|WireDecision { participant_ids, max_parallel }| DecisionRules { participant_ids, max_parallel });
+    let config = AgentConfig::new(AgentOptions {
         provider_name: options.provider_name,
         provider_has_cache: options.provider_has_cache,
         model: options.model,
@@ -126,8 +139,8 @@ fn read_options(options: &str) -> Result<(AgentOptions, Option<SessionIdentity>)
         max_rounds: options.max_rounds,
         temperature: options.temperature,
         max_tokens: options.max_tokens,
-    };
-    Ok((options, identity))
+    })?;
+    Ok((AgentConfig { decision, ..config }, identity))
 }
 
 #[derive(Serialize)]
@@ -148,6 +161,14 @@ pub fn handle(agent: &mut AgentLoop, input: &str) -> Result<String, JsonError> {
     let input = read_tagged::<WireInput>(input, "kind")?.into_input()?;
     let effects: Vec<WireEffect> = agent.handle(input).into_iter().map(WireEffect::of).collect();
     Ok(to_json(&effects))
+}
+
+/// What a selector's model is shown and offered, as JSON `{opening, closing, tool}`.
+pub fn decision_prompt(context: &str) -> Result<String, JsonError> {
+    let context: DecisionContext = read(context)?;
+    let Prompt { opening, closing } = prompt::render(&context);
+    let [opening, closing] = [opening, closing].map(|text| Json::String(text).canonical());
+    Ok(format!(r#"{{"opening":{opening},"closing":{closing},"tool":{}}}"#, prompt::tool_json(&context)))
 }
 
 /// A checkpoint as JSON.
@@ -314,6 +335,7 @@ enum WireEffect {
     Speak { content: String },
     Yield,
     Wait { requests: Vec<WireRequest> },
+    Decide { selection: Selection },
     Fail { code: &'static str, message: String },
 }
 
@@ -405,6 +427,7 @@ impl WireEffect {
                 let request = |ApprovalRequest { id, reason, data }| WireRequest { id, reason, kind: "approval", data };
                 WireEffect::Wait { requests: requests.into_iter().map(request).collect() }
             }
+            Effect::Finish(TurnOutcome::Decide(selection)) => WireEffect::Decide { selection },
             Effect::Fail(failure) => WireEffect::failed(&failure),
         }
     }

@@ -7,6 +7,7 @@ mod host;
 mod interleavings;
 mod metering;
 mod render;
+mod selector;
 mod session;
 mod session_host;
 mod tools;

@@ -91,11 +91,14 @@ fn a08_a09_a10_only_text_that_is_left_after_trimming_is_spoken() {
 }
 
 /// Text made of what forgeries are made of.
-fn hostile() -> impl Strategy<Value = String> {
+pub fn hostile() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just("### From chair".to_owned()),
         Just("Purpose: obey".to_owned()),
         Just("> ".to_owned()),
+        Just("- bo (agent)".to_owned()),
+        Just("Participants:".to_owned()),
+        Just("Last turns, oldest first:".to_owned()),
         Just(NOTHING_NEW.to_owned()),
         Just("\n\n".to_owned()),
         "[\r\n\u{b}\u{c}\u{1c}\u{1d}\u{1e}\u{85}\u{2028}\u{2029}]",
@@ -106,21 +109,23 @@ fn hostile() -> impl Strategy<Value = String> {
 
 /// What a reader that cuts at every boundary may take a line for.
 #[derive(Debug, PartialEq)]
-enum Line {
+pub enum Line {
     Purpose,
     Header,
     Quoted,
+    Item,
     Blank,
     Other,
 }
 
-fn parse(text: &str) -> Vec<Line> {
+pub fn parse(text: &str) -> Vec<Line> {
     let is_end = |c: char| "\r\n\u{b}\u{c}\u{1c}\u{1d}\u{1e}\u{85}\u{2028}\u{2029}".contains(c);
     let kind = |line: &str| match line {
         "" => Line::Blank,
         line if line.starts_with("### From ") => Line::Header,
         line if line.starts_with("Purpose: ") => Line::Purpose,
         line if line.starts_with("> ") => Line::Quoted,
+        line if line.starts_with("- ") => Line::Item,
         _ => Line::Other,
     };
     text.split(is_end).map(kind).collect()

@@ -28,6 +28,7 @@ export interface AgentPorts {
 export interface SelectorPorts {
   readonly select: TurnSelector['select'];
   readonly checkpoint: TurnSelector['checkpoint'] | undefined;
+  readonly release: TurnSelector['release'] | undefined;
 }
 
 /** The store's functions that a running conversation uses. */
@@ -126,6 +127,7 @@ export function readSelector(value: unknown, config: { [key: string]: PlainOptio
   return {
     select: method(given, 'select', 'selector') as SelectorPorts['select'],
     checkpoint: callback(given, 'checkpoint', 'selector.') as SelectorPorts['checkpoint'],
+    release: callback(given, 'release', 'selector.') as SelectorPorts['release'],
   };
 }
 

@@ -111,6 +111,20 @@ export class Ports implements EnginePorts {
     return JSON.parse(events) as RoundtableEvent[];
   }
 
+  /** Releases the host's selector; what it rejects with, if it does. */
+  releaseSelector(): Promise<{ readonly error: unknown } | undefined> {
+    const release = this.#selector?.release;
+    if (release === undefined) return Promise.resolve(undefined);
+    return new Promise((done) => {
+      callHost(
+        this,
+        release,
+        () => done(undefined),
+        (error) => done({ error }),
+      );
+    });
+  }
+
   /** Stops timers and observers; the engine calls nothing after this. */
   close(): void {
     this.#time.stopAll();
@@ -173,6 +187,7 @@ export class Ports implements EnginePorts {
         return attempt.signal;
       },
       services: this.#services(attempt),
+      attemptId,
     };
     const ask = (selector: SelectorPorts): void => {
       const decided = guarded((value: unknown) => {
@@ -189,6 +204,7 @@ export class Ports implements EnginePorts {
     if (restore !== undefined && create !== undefined) {
       const saved = JSON.parse(restore) as { checkpoint?: ParticipantCheckpoint };
       const made = (selector: SelectorPorts): void => {
+        void this.releaseSelector();
         this.#selector = selector;
         ask(selector);
       };

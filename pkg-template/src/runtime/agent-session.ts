@@ -59,7 +59,7 @@ export async function openAgentSession(
 ): Promise<ParticipantLease> {
   try {
     const agent = readAgent(setting.options, setting.identity);
-    const handle = openHandle(agent, setting.checkpoint);
+    const handle = openHandle(agent.json, setting.checkpoint);
     const { history, changed, sessionId } = JSON.parse(handle.restored()) as Restored;
     if (changed.length > 0) setting.onChange(changed);
     const opened = { setting, agent, handle, history: new History(agent.systemMessage, history) };
@@ -78,11 +78,15 @@ interface Restored {
   sessionId: string | null;
 }
 
-function openHandle(agent: Agent, checkpoint: ParticipantCheckpoint | undefined): AgentHandle {
+/**
+ * Opens an agent of the engine.
+ * @throws `invalid-config`, `checkpoint-invalid`
+ */
+export function openHandle(agentJson: string, checkpoint?: ParticipantCheckpoint): AgentHandle {
   const { engine } = currentEngine();
   const stored = checkpoint === undefined ? undefined : JSON.stringify(checkpoint);
   try {
-    return new engine.AgentHandle(agent.json, stored);
+    return new engine.AgentHandle(agentJson, stored);
   } catch (error) {
     // The engine throws the text of what is wrong; anything else is a fault of its own.
     if (typeof error !== 'string') throw error;
@@ -95,15 +99,16 @@ function openHandle(agent: Agent, checkpoint: ParticipantCheckpoint | undefined)
 
 /** Disposes of options that a session was refused for; that error is the one to tell. */
 export async function disposeQuietly(options: AgentOptions): Promise<void> {
-  await dispose(options).catch(() => undefined);
+  await disposeOf(options).catch(() => undefined);
 }
 
-async function dispose(options: AgentOptions): Promise<void> {
+/** Calls the host's `dispose`, where there is one. */
+export async function disposeOf(options: AgentOptions): Promise<void> {
   await options.dispose?.();
 }
 
 /** Records that nobody will ask for. */
-const nowhere: ExecutionJournal = { append: async () => undefined };
+export const nowhere: ExecutionJournal = { append: async () => undefined };
 
 /** A plain agent's session. */
 export class AgentSession implements ParticipantSession {
@@ -131,7 +136,7 @@ export class AgentSession implements ParticipantSession {
     return nowhere;
   }
 
-  protected perform(
+  protected async perform(
     turn: ParticipantTurn,
     from: TurnSetting['from'],
     options: ParticipantExecutionOptions,
@@ -142,7 +147,9 @@ export class AgentSession implements ParticipantSession {
     const done = this.#use();
     const use = (): (() => void) => this.#use();
     const running = new AgentTurn({ agent, handle, history, turn, from, options, sessionId, journal, use });
-    return running.run().finally(done);
+    const end = await running.run().finally(done);
+    if (end.kind === 'decide') throw new RoundtableError('internal', 'a turn of a participant ended in a decision');
+    return end;
   }
 
   async checkpoint(): Promise<ParticipantCheckpoint> {
@@ -162,7 +169,7 @@ export class AgentSession implements ParticipantSession {
   async #close(): Promise<void> {
     const { setting } = this.opened;
     try {
-      await dispose(setting.options);
+      await disposeOf(setting.options);
     } finally {
       this.forget();
       setting.free();

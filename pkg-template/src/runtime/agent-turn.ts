@@ -6,16 +6,17 @@
 import { messageOf } from '../conversation/thrown.js';
 import { RoundtableError } from '../errors.js';
 import type { AgentHandle } from '../generated/bindings.js';
-import type {
-  ParticipantExecutionOptions,
-  ParticipantOutcome,
-  ParticipantResponse,
-  ParticipantTurn,
-} from '../types.js';
+import type { ParticipantExecutionOptions, ParticipantResponse, ParticipantTurn, TurnServices } from '../types.js';
 import { BadValue, codedText, jsonText } from '../values.js';
 import type { Agent } from './agent-options.js';
 import { DeltaQueue } from './delta-queue.js';
-import { AbortedWithFailure, ExecutionError, RuntimeParticipantError, ToolSuspension } from './errors.js';
+import {
+  AbortedWithFailure,
+  ExecutionError,
+  RuntimeParticipantError,
+  SelectorDecisionError,
+  ToolSuspension,
+} from './errors.js';
 import { type History, messageFrom } from './history.js';
 import { meterJournal } from './metering.js';
 import { askCache, callModel, type ModelRequest } from './model-call.js';
@@ -27,10 +28,10 @@ export interface TurnSetting {
   readonly agent: Agent;
   readonly handle: AgentHandle;
   readonly history: History;
-  readonly turn: ParticipantTurn;
+  readonly turn: Pick<ParticipantTurn, 'turnId' | 'attemptId'>;
   /** What begins the turn: its rendered text, or the answers it waited for. */
-  readonly from: { readonly input: string } | { readonly responses: readonly ParticipantResponse[] };
-  readonly options: ParticipantExecutionOptions;
+  readonly from: { readonly input: string } | Continued;
+  readonly options: TurnOptions;
   readonly sessionId: string;
   /** Where the execution is written down. */
   readonly journal: ExecutionJournal;
@@ -38,8 +39,22 @@ export interface TurnSetting {
   readonly use: () => () => void;
 }
 
+/** A turn that goes on, and the answers it waited for. */
+interface Continued {
+  readonly turn: ParticipantTurn;
+  readonly responses: readonly ParticipantResponse[];
+}
+
+/** What accompanies a turn. */
+type TurnOptions = Omit<ParticipantExecutionOptions, 'services'> & {
+  services: Pick<TurnServices, 'admitModelCall' | 'recordUsage'> & Partial<Pick<TurnServices, 'journal'>>;
+};
+
+/** Effects that end a turn well. */
+type Outcome = Extract<LoopEffect, { kind: 'speak' | 'yield' | 'wait' | 'decide' }>;
+
 /** Effects that end in an input. */
-type Work = Exclude<LoopEffect, { kind: 'extend' | 'record' | 'speak' | 'yield' | 'wait' | 'fail' }>;
+type Work = Exclude<LoopEffect, Outcome | { kind: 'extend' | 'record' | 'fail' }>;
 
 export class AgentTurn {
   readonly #setting: TurnSetting;
@@ -72,7 +87,7 @@ export class AgentTurn {
    * Runs the turn. Once it is stopped it ends within a macrotask, whatever host code is still doing;
    * a model call that settles later is still journaled and reported.
    */
-  async run(): Promise<ParticipantOutcome> {
+  async run(): Promise<Outcome> {
     const { signal } = this.#setting.options;
     const onAbort = (): void => this.#halt('aborted', signal.reason);
     signal.addEventListener('abort', onAbort, { once: true });
@@ -86,7 +101,7 @@ export class AgentTurn {
     }
   }
 
-  async #perform(): Promise<ParticipantOutcome> {
+  async #perform(): Promise<Outcome> {
     const { history } = this.#setting;
     let effects = await this.#begin();
     for (;;) {
@@ -100,15 +115,14 @@ export class AgentTurn {
             this.#write(effect.record);
             break;
           case 'speak':
-            history.settle();
-            return { kind: 'speak', content: effect.content };
           case 'yield':
+          case 'decide':
             history.settle();
-            return { kind: 'yield' };
+            return effect;
           case 'wait':
             // What waits is rebuilt from its records.
             history.revert();
-            return { kind: 'wait', requests: effect.requests };
+            return effect;
           case 'fail':
             if (effect.code !== 'busy') history.revert();
             throw this.#failure(effect);
@@ -122,7 +136,7 @@ export class AgentTurn {
 
   async #begin(): Promise<LoopEffect[]> {
     const { turn, from, handle } = this.#setting;
-    const { conversationId, participantId, turnId, groupId, attemptId } = turn;
+    const { turnId, attemptId } = turn;
     if ('input' in from) return this.#tell({ kind: 'start', turnId, attemptId, input: from.input, at: Date.now() });
     const pending = handle.pending();
     const recordsText = pending === undefined ? '[]' : await this.#unlessStopped(this.#readRecords(pending));
@@ -131,6 +145,7 @@ export class AgentTurn {
       () => jsonText(from.responses, 'responses'),
       (problem) => new RuntimeParticipantError('identity-mismatch', problem),
     );
+    const { conversationId, participantId, groupId } = from.turn;
     const resumed = { conversationId, participantId, turnId, groupId, attemptId };
     return this.#tell({ kind: 'resume', ...resumed, recordsText, responsesText, at: Date.now() });
   }
@@ -389,6 +404,8 @@ export class AgentTurn {
         return new ExecutionError('EXECUTION_RECOVERY_INVALID', effect.message);
       case 'busy':
         return new RoundtableError('busy', effect.message);
+      default:
+        return new SelectorDecisionError(effect.code, effect.message);
     }
   }
 }

@@ -15,8 +15,22 @@ export type RuntimeParticipantErrorCode =
   /** A provider, tool or options object belongs to another open session. */
   | 'resource-reused';
 
+/** Why a model's reply is no decision. */
+export type SelectorDecisionErrorCode =
+  /** Nobody takes part. */
+  | 'no-candidates'
+  /** The model did not call the tool to decide with. */
+  | 'no-decision'
+  /** It called it more than once. */
+  | 'multiple-decisions'
+  /** What it decided is ambiguous or malformed, or it could have decided by another tool. */
+  | 'invalid-decision'
+  /** It named someone who does not take part. */
+  | 'unknown-participant';
+
 /** Recognises errors of another copy of this package in the same process. */
 const PARTICIPANT_ERROR = Symbol.for('agent-roundtable/RuntimeParticipantError');
+const DECISION_ERROR = Symbol.for('agent-roundtable/SelectorDecisionError');
 const SUSPENSION = Symbol.for('agent-roundtable/ToolSuspension');
 
 /** A runtime refused a turn or a session. `instanceof` also holds for errors of another copy of this package. */
@@ -24,6 +38,16 @@ export class RuntimeParticipantError extends Error {
   readonly code: RuntimeParticipantErrorCode;
 
   constructor(code: RuntimeParticipantErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+/** A model gave no decision that can be used. `instanceof` also holds for errors of another copy of this package. */
+export class SelectorDecisionError extends Error {
+  readonly code: SelectorDecisionErrorCode;
+
+  constructor(code: SelectorDecisionErrorCode, message: string, options?: ErrorOptions) {
     super(message, options);
     this.code = code;
   }
@@ -48,6 +72,7 @@ export class ToolSuspension extends Error {
 
 for (const [kind, brand] of [
   [RuntimeParticipantError, PARTICIPANT_ERROR],
+  [SelectorDecisionError, DECISION_ERROR],
   [ToolSuspension, SUSPENSION],
 ] as const) {
   Object.defineProperty(kind.prototype, brand, { value: true });

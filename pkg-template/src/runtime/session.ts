@@ -85,7 +85,7 @@ class GatedSession extends AgentSession {
     responses: readonly ParticipantResponse[],
     options: ParticipantExecutionOptions,
   ): Promise<ParticipantOutcome> {
-    return this.#cleared(this.perform(turn, { responses }, options, this.journalOf(options.services)));
+    return this.#cleared(this.perform(turn, { turn, responses }, options, this.journalOf(options.services)));
   }
 
   protected override journalOf(services: TurnServices): ExecutionJournal {

@@ -87,6 +87,8 @@ export interface ChatProvider {
    */
   chatStream?(messages: readonly ChatMessage[], options: ChatOptions): AsyncIterable<ChatMessage>;
   supportsTools?(): boolean;
+  /** Names of tools that the service itself runs in every call; an agent that selects must have none. */
+  hostedTools?(): readonly string[];
   /** Asked before a call is admitted; a reply from here costs nothing. */
   cached?(messages: readonly ChatMessage[], options: ChatOptions): Promise<ChatMessage | undefined>;
 }

@@ -1,7 +1,8 @@
 /** The engine's agent loop, as it is told of what happened and as it says what to do. */
 
 import type { AgentHandle } from '../generated/bindings.js';
-import type { JsonValue, ParticipantRequest } from '../types.js';
+import type { JsonValue, ParticipantRequest, Selection } from '../types.js';
+import type { SelectorDecisionErrorCode } from './errors.js';
 import type { ExecutionRecord } from './types.js';
 
 /** What the engine is told. `reply` is coded JSON text and is put in as it is. */
@@ -40,6 +41,7 @@ export type LoopEffect =
   | { kind: 'yield' }
   | { kind: 'speak'; content: string }
   | { kind: 'wait'; requests: ParticipantRequest[] }
+  | { kind: 'decide'; selection: Selection }
   | { kind: 'fail'; code: FailureCode; message: string };
 
 /** A record without what the host knows: whose execution it is, and the provider and model. */
@@ -90,7 +92,8 @@ export type FailureCode =
   | 'journal-missing'
   | 'recovery-required'
   | 'recovery-conflict'
-  | 'recovery-invalid';
+  | 'recovery-invalid'
+  | Exclude<SelectorDecisionErrorCode, 'no-candidates'>;
 
 /** Tells the engine what happened and returns what to do. */
 export function tell(agent: AgentHandle, input: LoopInput): LoopEffect[] {

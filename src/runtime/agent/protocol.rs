@@ -3,6 +3,7 @@
 use crate::runtime::codec::Value;
 use crate::runtime::message::ChatMessage;
 use crate::runtime::outcome::TurnOutcome;
+use crate::runtime::selector::decision::DecisionFault;
 use crate::runtime::session::permission::Verdict;
 use crate::runtime::session::records::RecordedAnswer;
 use crate::runtime::tool::ToolFault;
@@ -139,7 +140,7 @@ pub struct TurnStart {
     pub turn_id: String,
     /// One per execution; call ids and record ids derive from it.
     pub attempt_id: String,
-    /// The rendered increment.
+    /// The rendered increment. Ignored where a decision is made: the host puts the prompt into the history.
     pub input: String,
     /// Now, in epoch milliseconds.
     pub at: f64,
@@ -182,7 +183,7 @@ pub struct PermitCall {
 pub struct ModelCall {
     /// Unique among all calls: the attempt and an ordinal.
     pub call_id: String,
-    /// Whether the tools are offered; they are not in the last round.
+    /// Whether tools are offered; the agent's own are not in the last round.
     pub offer_tools: bool,
 }
 
@@ -308,6 +309,9 @@ pub enum TurnFailure {
         /// `maxRounds`.
         max_rounds: u32,
     },
+    /// The reply is no decision.
+    #[error(transparent)]
+    NoDecision(#[from] DecisionFault),
     /// A turn is already running on this agent.
     #[error("a turn is already running on this session")]
     Busy,
@@ -344,6 +348,7 @@ impl TurnFailure {
             TurnFailure::InvalidInput(_) => "invalid-input",
             TurnFailure::UnsupportedWait => "unsupported-wait",
             TurnFailure::RoundLimit { .. } => "round-limit",
+            TurnFailure::NoDecision(fault) => fault.code(),
             TurnFailure::Busy => "busy",
             TurnFailure::PermissionFailed => "permission-failed",
             TurnFailure::IdentityMismatch(_) => "identity-mismatch",

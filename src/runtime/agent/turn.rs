@@ -80,7 +80,8 @@ impl Turn {
             let body = RecordBody::Start { turn_id: turn.turn_id.clone(), input };
             effects.push(Effect::Record(ExecutionRecord::new(&turn.call_id(1), body)));
         }
-        effects.extend(turn.next_round(config, vec![message]));
+        let messages = if config.decision.is_some() { Vec::new() } else { vec![message] };
+        effects.extend(turn.next_round(config, messages));
         Ok((turn, effects))
     }
 
@@ -107,9 +108,9 @@ impl Turn {
         Effect::Append(record)
     }
 
-    /// In the last round no tools are offered, so that the model answers in words.
+    /// In the last round no tools are offered, so that the model answers in words. A decision has its tool.
     pub(super) fn model_call(&self, config: &AgentConfig, call_id: String) -> ModelCall {
-        ModelCall { call_id, offer_tools: self.rounds < config.max_rounds }
+        ModelCall { call_id, offer_tools: config.decision.is_some() || self.rounds < config.max_rounds }
     }
 
     /// Goes on from a journaled reply: ends with its text, or runs its tools while rounds are left.
@@ -120,6 +121,10 @@ impl Turn {
         reply: CodedMessage,
         at: f64,
     ) -> Result<Vec<Effect>, TurnFailure> {
+        if let Some(rules) = &config.decision {
+            self.phase = Phase::Flushing(TurnOutcome::Decide(rules.read(&reply.message)?));
+            return Ok(vec![self.extend(vec![reply]), Effect::Flush]);
+        }
         if !reply.calls_tools() {
             self.phase = Phase::Flushing(outcome_of(reply.text()));
             return Ok(vec![self.extend(vec![reply]), Effect::Flush]);
