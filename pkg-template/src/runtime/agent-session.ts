@@ -116,6 +116,8 @@ export class AgentSession implements ParticipantSession {
   /** Turns that run, and calls of turns that are over: what still uses the handle. */
   #using = 0;
   #released: Promise<void> | undefined;
+  /** The release is done but for the handle. */
+  #closed = false;
 
   constructor(opened: OpenedSession) {
     this.opened = opened;
@@ -173,6 +175,7 @@ export class AgentSession implements ParticipantSession {
     } finally {
       this.forget();
       setting.free();
+      this.#closed = true;
       this.#freeUnused();
     }
   }
@@ -187,7 +190,7 @@ export class AgentSession implements ParticipantSession {
 
   // A call that never settles keeps its handle; the finaliser takes it then.
   #freeUnused(): void {
-    if (this.#released !== undefined && this.#using === 0) this.opened.handle.free();
+    if (this.#closed && this.#using === 0) this.opened.handle.free();
   }
 
   #refuseReleased(): void {
