@@ -4,31 +4,18 @@
 mod support;
 
 use agent_roundtable::conversation::effect::Reply;
-use agent_roundtable::conversation::emission::events_after;
 use agent_roundtable::conversation::input::Request;
 use agent_roundtable::conversation::{Code, LimitsPatch};
-use agent_roundtable::record::codec::decode;
-use agent_roundtable::record::entry::Entry;
 use agent_roundtable::record::model::{
     InputResponse, LimitReason, Outcome, ParticipantRequest, RequestKind, Response, RunOutcome, Selection,
 };
 use agent_roundtable::record::state::State;
-use support::{Instant, config, speak};
+use support::{Instant, config, read_journal, speak};
 
 const HOST_SELECTOR: &str = r#","selector":{"reference":{"id":"sel","version":"1"}}"#;
 
 fn fold(host: &Instant) -> State {
-    let mut state: Option<State> = None;
-    for batch in &host.batches {
-        for line in &batch.entries {
-            match (&mut state, decode(line).unwrap()) {
-                (None, Entry::Created(created)) => state = Some(State::create(created).unwrap()),
-                (Some(state), entry) => state.apply(&entry, batch.revision).unwrap(),
-                _ => panic!("the first entry creates"),
-            }
-        }
-    }
-    state.unwrap()
+    read_journal(&host.batches).unwrap().0
 }
 
 #[test]
@@ -51,8 +38,7 @@ fn c10_round_robin_asks_everyone_in_declared_order() {
     assert!(matches!(reply, Reply::Submitted { .. }));
     let names: Vec<_> = host.transcript().into_iter().map(|(who, _)| who).collect();
     assert_eq!(names, ["ana", "bo", "pia"]);
-    assert_eq!(fold(&host), *host.machine.durable());
-    assert_eq!(events_after(&host.batches, 0).unwrap(), host.events);
+    assert_eq!(read_journal(&host.batches).unwrap(), (host.machine.durable().clone(), host.events));
 }
 
 #[test]
@@ -133,6 +119,5 @@ fn c26_a_member_parks_and_continues_with_all_answers() {
     assert_eq!(outcome, RunOutcome::Completed { reason: "done".into() });
     let texts: Vec<_> = host.transcript().into_iter().map(|(who, what)| format!("{who}: {what}")).collect();
     assert_eq!(texts, ["pia: here", "ana: thanks"]);
-    assert_eq!(fold(&host), *host.machine.durable());
-    assert_eq!(events_after(&host.batches, 0).unwrap(), host.events);
+    assert_eq!(read_journal(&host.batches).unwrap(), (host.machine.durable().clone(), host.events));
 }

@@ -9,12 +9,12 @@ use agent_roundtable::record::entry::Entry;
 use agent_roundtable::record::fork;
 use agent_roundtable::record::ids::IdSource;
 use agent_roundtable::record::model::{Checkpoint, Outcome, ParticipantRequest, RequestKind, Selection};
-use agent_roundtable::record::reading::{Journal, RecordError};
+use agent_roundtable::record::reading::RecordError;
 use agent_roundtable::record::state::{Ledger, Member, State};
 use agent_roundtable::value::CanonicalJson;
 use std::collections::BTreeSet;
 use std::rc::Rc;
-use support::{Instant, config, mutations, said, speak};
+use support::{Instant, config, mutations, read_journal, said, speak};
 
 const AT: &str = "2027-02-01T00:00:00.000Z";
 
@@ -54,11 +54,7 @@ fn journal() -> Vec<Batch> {
 }
 
 fn fold(batches: &[Batch]) -> Result<State, RecordError> {
-    let mut journal = Journal::default();
-    for batch in batches {
-        journal.add(batch.revision, batch.entries.iter().map(String::as_str), |_, _, _| {})?;
-    }
-    Ok(journal.folded().unwrap().clone())
+    read_journal(batches).map(|(state, _)| state)
 }
 
 fn read(lines: &[String]) -> Result<State, RecordError> {

@@ -3,21 +3,21 @@
 
 mod support;
 
+use agent_roundtable::conversation::Input;
 use agent_roundtable::conversation::effect::Reply;
-use agent_roundtable::conversation::emission::events_after;
 use agent_roundtable::conversation::error::Thrown;
 use agent_roundtable::conversation::input::{Batch, Request};
-use agent_roundtable::conversation::{Code, Input};
 use agent_roundtable::record::codec::{decode, encode};
 use agent_roundtable::record::entry::{Entry, RunEnded};
 use agent_roundtable::record::model::{
     InputResponse, Outcome, ParticipantRequest, RequestKind, Response, RunOutcome, Selection,
 };
+use agent_roundtable::record::reading::RecordError;
 use agent_roundtable::record::state::State;
 use agent_roundtable::record::usage::{CallOutcome, ModelCall, Provenance, Tokens, UsageReport};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
-use support::{Instant, config, mutations, speak};
+use support::{Instant, config, mutations, read_journal, speak};
 
 /// A journal with a group, a wait, an answer, unprompted input, a withdrawal and a failure.
 fn journal() -> Vec<Batch> {
@@ -85,18 +85,8 @@ fn journal() -> Vec<Batch> {
     host.batches
 }
 
-fn fold(batches: &[Batch]) -> Result<State, String> {
-    let mut state: Option<State> = None;
-    for batch in batches {
-        for line in &batch.entries {
-            match (&mut state, decode(line)?) {
-                (None, Entry::Created(created)) => state = Some(State::create(created)?),
-                (None, _) => return Err("the first entry creates".to_owned()),
-                (Some(state), entry) => state.apply(&entry, batch.revision)?,
-            }
-        }
-    }
-    state.ok_or_else(|| "empty".to_owned())
+fn fold(batches: &[Batch]) -> Result<State, RecordError> {
+    read_journal(batches).map(|(state, _)| state)
 }
 
 #[test]
@@ -168,14 +158,14 @@ fn c43_a_refused_entry_is_named_by_its_index() {
     let mut batches = journal();
     let at = batches[0].entries.len() + batches[1].entries.len();
     batches[2].entries.insert(0, "{\"unheard/1\":{}}".to_owned());
-    let error = events_after(&batches, 0).unwrap_err();
-    assert_eq!(error.code, Code::InvalidRecord);
-    assert!(error.message.starts_with(&format!("entry {at} ")), "{}", error.message);
+    let error = fold(&batches).unwrap_err();
+    assert_eq!(error.index, at as u64);
+    assert!(error.to_string().starts_with(&format!("entry {at} ")), "{error}");
 }
 
 #[test]
 fn c54_no_event_holds_a_checkpoint_or_an_unpublished_word() {
-    let events = serde_json::to_string(&events_after(&journal(), 0).unwrap()).unwrap();
+    let events = serde_json::to_string(&read_journal(&journal()).unwrap().1).unwrap();
     assert!(!events.contains("checkpoint") && events.contains("hello"));
 }
 

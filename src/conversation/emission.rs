@@ -1,31 +1,10 @@
 //! What observers are told of an entry.
 
-use super::error::{Code, RoundtableError};
 use super::event::{Event, EventKind, RunEnd};
-use super::input::Batch;
 use crate::record::entry::Entry;
 use crate::record::model::{Decision, Id, Request, RunOutcome, StopReason};
-use crate::record::reading::Journal;
 use crate::record::state::{Ask, Phase, State};
 use std::rc::Rc;
-
-/// The events of a whole journal's batches, oldest first from batch 1, that came after a revision.
-/// `invalid-record` names the entry that does not fold.
-pub fn events_after(batches: &[Batch], after: u64) -> Result<Vec<Event>, RoundtableError> {
-    let mut events = Vec::new();
-    let mut journal = Journal::default();
-    for batch in batches {
-        let told = |entry: &Entry, state: &State, messages| {
-            if batch.revision > after {
-                events_of(entry, state, messages, &mut events);
-            }
-        };
-        journal
-            .add(batch.revision, batch.entries.iter().map(String::as_str), told)
-            .map_err(|error| RoundtableError::new(Code::InvalidRecord, error.to_string()))?;
-    }
-    Ok(events)
-}
 
 /// Adds the events of an entry, given the state after it and how many messages there were before.
 pub fn events_of(entry: &Entry, state: &State, messages_before: usize, events: &mut Vec<Event>) {

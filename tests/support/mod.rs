@@ -2,12 +2,16 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use agent_roundtable::conversation::effect::{Reply, ServiceRefusal};
+use agent_roundtable::conversation::emission::events_of;
 use agent_roundtable::conversation::error::{StoreFailure, Thrown};
 use agent_roundtable::conversation::input::{
     Batch, CallId, Claim, Decision, Now, ReadBatches, Request, SessionTraits, Ticket,
 };
 use agent_roundtable::conversation::{Code, Config, Effect, Event, Input, Machine, RoundtableError};
+use agent_roundtable::record::entry::Entry;
 use agent_roundtable::record::model::{Checkpoint, Id, InputResponse, Outcome, Response, Selection};
+use agent_roundtable::record::reading::{Journal, RecordError};
+use agent_roundtable::record::state::State;
 use agent_roundtable::record::usage::{Money, UsageRecord};
 use agent_roundtable::value::Json;
 use serde_json::Value;
@@ -289,6 +293,16 @@ impl Instant {
             | Effect::StopTimer { .. } => None,
         }
     }
+}
+
+/// What a journal folds into, and the events of its entries.
+pub fn read_journal(batches: &[Batch]) -> Result<(State, Vec<Event>), RecordError> {
+    let (mut journal, mut events) = (Journal::default(), Vec::new());
+    for batch in batches {
+        let told = |entry: &Entry, state: &State, messages| events_of(entry, state, messages, &mut events);
+        journal.add(batch.revision, batch.entries.iter().map(String::as_str), told)?;
+    }
+    Ok((journal.into_state().expect("a journal has entries"), events))
 }
 
 /// Every way to remove, repeat, retype or add one member of an object, anywhere in a value, with the

@@ -1,6 +1,8 @@
 /** The ports object of one conversation: what the engine calls, done with the host's functions. */
 
+import { StoredJournal } from '../inspection/stored-journal.js';
 import { MemoryConversationStore } from '../memory-store.js';
+import type { ConversationStore } from '../store-types.js';
 import type {
   DeltaEvent,
   ParticipantCheckpoint,
@@ -55,6 +57,7 @@ export class Ports implements EnginePorts {
   readonly #purpose: string | undefined;
   readonly #participants: SelectionContext['participants'];
   readonly #store: StorePort;
+  readonly #batches: Pick<ConversationStore, 'read'>;
   readonly #sessions: Sessions;
   readonly #attempts = new Attempts();
   readonly #time: Timekeeper;
@@ -87,6 +90,7 @@ export class Ports implements EnginePorts {
     );
     this.mirror = new Mirror(conversationId, purpose, this.#participants);
     const store = options.store ?? new MemoryConversationStore({ clock: { now: () => this.#time.now() } });
+    this.#batches = store;
     this.#store = new StorePort(
       this,
       conversationId,
@@ -106,9 +110,16 @@ export class Ports implements EnginePorts {
   /** The journal's events after a revision and up to another, from the store. */
   async pastEvents(after: number, until: number): Promise<readonly RoundtableEvent[]> {
     if (after >= until) return [];
-    const batches = await this.#store.history(until);
-    const events = this.engine.read((handle) => handle.eventsAfter(batches, after));
-    return JSON.parse(events) as RoundtableEvent[];
+    const journal = new StoredJournal(this.#batches, this.#conversationId);
+    const events: RoundtableEvent[] = [];
+    try {
+      while (journal.revision < until) {
+        for (const event of JSON.parse(await journal.next({ until, eventsAfter: after }))) events.push(event);
+      }
+      return events;
+    } finally {
+      journal.close();
+    }
   }
 
   /** Releases the host's selector; what it rejects with, if it does. */

@@ -1,6 +1,5 @@
 /** Store calls of one conversation: what goes out is made here, what comes back is checked here. */
 
-import { RoundtableError } from '../errors.js';
 import type { Claim, RecordSummary } from '../store-types.js';
 import { BadValue, describe, elements, identifier } from '../values.js';
 import { callHost } from './inside.js';
@@ -106,30 +105,6 @@ export class StorePort {
       },
       answer,
     );
-  }
-
-  /**
-   * The journal's batches up to a revision, as JSON.
-   * @throws RoundtableError with the store's code, or `unavailable`
-   */
-  async history(until: number): Promise<string> {
-    const batches: unknown[] = [];
-    while (batches.length < until) {
-      const found = await this.#readAfter(batches.length);
-      const page = (JSON.parse(found) as { batches: unknown[] }).batches;
-      if (page.length === 0) throw new RoundtableError('not-found', 'the store no longer has the whole journal');
-      batches.push(...page);
-    }
-    return JSON.stringify(batches.slice(0, until));
-  }
-
-  async #readAfter(after: number): Promise<string> {
-    try {
-      return readBatches(await this.#store.read(this.#conversationId, { after }));
-    } catch (error) {
-      if (error instanceof RoundtableError) throw error;
-      throw new RoundtableError('unavailable', 'the store could not be read', { cause: error });
-    }
   }
 
   /** Frozen, so that a store may keep it as it is. */

@@ -11,6 +11,9 @@ import { ask } from './ask.js';
 /** How many batches are asked for at once. */
 const PAGE = 256;
 
+/** What is read of a store. */
+type Batches = Pick<ConversationStore, 'read'>;
+
 /** The store and the id that every inspection names. @throws BadValue naming the option */
 export function readSource(given: ReadonlyMap<string, unknown>): {
   store: ConversationStore;
@@ -30,21 +33,21 @@ export function positiveRevision(value: unknown, path: string): number {
 
 /** A journal as far as it was read. Call `close` when done with it. */
 export class StoredJournal {
-  readonly #store: ConversationStore;
+  readonly #store: Batches;
   readonly #conversationId: string;
   readonly #link = currentEngine();
   #reader: JournalReader | undefined;
   /** The store's revision when it was last asked. */
   latest = 0;
 
-  constructor(store: ConversationStore, conversationId: string) {
+  constructor(store: Batches, conversationId: string) {
     this.#store = store;
     this.#conversationId = conversationId;
     this.#reader = ask((engine) => new engine.JournalReader(conversationId), this.#link);
   }
 
   /** The whole journal, or the part up to a revision. @throws RoundtableError as {@link next} does */
-  static async upTo(store: ConversationStore, conversationId: string, until?: number): Promise<StoredJournal> {
+  static async upTo(store: Batches, conversationId: string, until?: number): Promise<StoredJournal> {
     const journal = new StoredJournal(store, conversationId);
     try {
       do await journal.next({ until });

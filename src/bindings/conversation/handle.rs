@@ -9,9 +9,8 @@ use super::wire;
 use crate::conversation::Machine;
 use crate::conversation::config::{Config, LimitsPatch};
 use crate::conversation::effect::Status;
-use crate::conversation::emission::events_after;
 use crate::conversation::error::{Code, RoundtableError};
-use crate::conversation::input::{Batch, CallId, Input, Request, Ticket};
+use crate::conversation::input::{CallId, Input, Request, Ticket};
 use crate::driver::Driver;
 use crate::record::execution::ExecutionRecord;
 use crate::record::model;
@@ -196,17 +195,6 @@ impl RoundtableHandle {
             let status = if machine.needs_recovery() { Status::RecoveryRequired } else { durable.status() };
             json(&State { status, requests })
         })
-    }
-
-    /// JSON of the events after a revision, from the JSON of a journal's batches, batch 1 first; throws
-    /// the JSON of an error.
-    #[wasm_bindgen(js_name = eventsAfter)]
-    pub fn events_after(&self, batches: &str, after: f64) -> Result<String, JsValue> {
-        let batches: Vec<Batch> = read(batches)
-            .map_err(|error| JsValue::from(json(&RoundtableError::new(Code::InvalidRecord, error.message))))?;
-        // The shell has checked that it is a safe integer from 0.
-        let events = events_after(&batches, after as u64).map_err(|error| JsValue::from(json(&error)))?;
-        Ok(json(&events))
     }
 
     /// JSON of the ledger, in the order of admission.
