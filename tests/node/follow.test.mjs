@@ -242,6 +242,18 @@ test('C52 a conversation that is not there, or not any more, ends it with not-fo
   assert.deepEqual(await deleted.next(), { done: true, value: undefined });
 });
 
+test('C52 a conversation that was deleted and made again is not the one that was followed', async () => {
+  const store = new MemoryConversationStore();
+  const { revision } = await conversation(store, wait('pia')).run();
+  const iterator = follow(pollingOnly(store), { afterRevision: revision, pollMs: 1 });
+  const next = assert.rejects(iterator.next(), { code: 'not-found', message: /made again/ });
+  await settled();
+  await store.delete('c');
+  const again = conversation(store);
+  await again.submitInput({ participantId: 'pia', inputId: 'i', content: 'x', expectedRevision: 0 });
+  await next;
+});
+
 test('C45 a store that fails ends it with a code, and it can be joined again', async () => {
   const store = new MemoryConversationStore();
   const roundtable = conversation(store, wait('pia'));

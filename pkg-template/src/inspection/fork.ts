@@ -4,7 +4,7 @@ import { checked } from '../conversation/engine-handle.js';
 import { readClock } from '../conversation/clock.js';
 import { RoundtableError } from '../errors.js';
 import type { ConversationStore, RecordSummary } from '../store-types.js';
-import type { Clock, ConversationSnapshot } from '../types.js';
+import type { Clock } from '../types.js';
 import { BadValue, exactly, identifier, isFunction } from '../values.js';
 import { fromStore, positiveRevision, readSource, StoredJournal } from './stored-journal.js';
 
@@ -32,15 +32,14 @@ export async function forkRoundtable(options: ForkOptions): Promise<{ conversati
   const { store, conversationId, atRevision, newConversationId, now } = checked(() => readOptions(options));
   const journal = await upTo(store, conversationId, atRevision);
   let entries: readonly string[];
-  let members: readonly string[];
   const at = new Date(now()).toISOString();
   try {
     entries = JSON.parse(journal.read((reader) => reader.fork(newConversationId, at))) as string[];
-    const { participants } = JSON.parse(journal.read((reader) => reader.snapshot())) as ConversationSnapshot;
-    members = participants.map(({ id }) => id);
   } finally {
     journal.close();
   }
+  const created = JSON.parse(entries[0] ?? '') as { 'created/1': { participants: { id: string }[] } };
+  const members = created['created/1'].participants.map(({ id }) => id);
   const summary: RecordSummary = { status: 'open', members, createdAt: at, updatedAt: at };
   const record = { conversationId: newConversationId, kind: 'roundtable', schemaVersion: 1, entries, summary } as const;
   try {
