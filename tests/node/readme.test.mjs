@@ -17,7 +17,7 @@ const blocks = (text, language) =>
   [...text.matchAll(new RegExp(`^\`\`\`${language}\\n([^]*?)^\`\`\`$`, 'gm'))].map((m) => m[1]);
 
 for (const [name, text] of Object.entries({ 'README.md': readme, 'pkg-template/README.md': npmPage })) {
-  test(`the example of ${name} prints what is written beneath it`, async (t) => {
+  test(`A109 A110 the example of ${name} runs and prints what is written beneath it`, async (t) => {
     const [example] = blocks(text, 'js');
     const [output] = blocks(text, 'text');
     const folder = await mkdtemp(join(repository, 'tests/node_modules/.readme-'));

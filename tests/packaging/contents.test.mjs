@@ -1,30 +1,38 @@
-// What is in the tarball, and how large it is.
+// What is in the tarball, what it exports, and how large it is.
 import assert from 'node:assert/strict';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { after, before, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { measure } from '../../scripts/size.mjs';
 import { consumer } from './support/consumer.mjs';
+import { declared } from './support/declarations.mjs';
+import { INTERFACE, NOT_YET } from './support/interface.mjs';
 
 const list = new URL('./contents.txt', import.meta.url);
+const exportList = new URL('./exports.txt', import.meta.url);
 const repository = fileURLToPath(new URL('../..', import.meta.url));
 
 let project;
 let installed;
 let files;
+/** By entry: the files of its code and its declarations. */
+let entries;
 before(async () => {
   project = await consumer();
   installed = join(project.folder, 'node_modules/agent-roundtable');
-  const entries = await readdir(installed, { recursive: true, withFileTypes: true });
-  files = entries
+  const found = await readdir(installed, { recursive: true, withFileTypes: true });
+  files = found
     .filter((e) => e.isFile())
     .map((e) => relative(installed, join(e.parentPath ?? e.path, e.name)))
     .sort();
+  const manifest = JSON.parse(await readFile(join(installed, 'package.json'), 'utf8'));
+  const modules = Object.entries(manifest.exports).filter(([, target]) => typeof target === 'object');
+  entries = Object.fromEntries(modules.map(([name, target]) => [`agent-roundtable${name.slice(1)}`, target]));
 });
 after(() => project.remove());
 
-// UPDATE_CONTENTS=1 writes the list anew; the difference is then reviewed with the commit.
+// UPDATE_CONTENTS=1 writes the lists anew; the difference is then reviewed with the commit.
 test('the tarball holds the listed files and no others', async () => {
   const text = `${files.join('\n')}\n`;
   if (process.env.UPDATE_CONTENTS) await writeFile(list, text);
@@ -48,6 +56,37 @@ test('no public declaration uses any', async () => {
   for (const name of files.filter((f) => f.endsWith('.d.ts') && !f.includes('generated/'))) {
     const code = (await readFile(join(installed, name), 'utf8')).replace(/\/\*[\s\S]*?\*\/|\/\/.*/g, '');
     assert.doesNotMatch(code, /[:<,(|]\s*any\b/, name);
+  }
+});
+
+test('A108 every value that an entry exports is declared, and the other way round', async () => {
+  assert.ok('agent-roundtable' in entries);
+  for (const [name, target] of Object.entries(entries)) {
+    const values = Object.keys(await import(pathToFileURL(join(installed, target.default))));
+    const typed = (await declared(join(installed, target.types))).values;
+    assert.deepEqual(values.sort(), [...typed].sort(), name);
+  }
+});
+
+test('A108 the entries export the listed names and no others', async () => {
+  const lines = [];
+  for (const [entry, target] of Object.entries(entries)) {
+    const { values, types } = await declared(join(installed, target.types));
+    lines.push(...[...values].map((name) => `${entry} ${name}`), ...[...types].map((name) => `${entry} type ${name}`));
+  }
+  const text = `${lines.sort().join('\n')}\n`;
+  if (process.env.UPDATE_CONTENTS) await writeFile(exportList, text);
+  assert.equal(text, await readFile(exportList, 'utf8'));
+});
+
+test('A108 every name of the interface is exported, or listed as still to come', async () => {
+  for (const [entry, names] of Object.entries(INTERFACE)) {
+    const target = entries[entry];
+    const found = target === undefined ? undefined : await declared(join(installed, target.types));
+    const isThere = (name) => found !== undefined && (found.values.has(name) || found.types.has(name));
+    const later = NOT_YET[entry]?.split(' ') ?? [];
+    const missing = names.split(' ').filter((name) => !isThere(name) && !later.includes(name));
+    assert.deepEqual(missing, [], entry);
   }
 });
 
