@@ -1,0 +1,287 @@
+// The `session/1` checkpoint: what it holds, what it restores, and everything it refuses.
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { sessionParticipant } from 'agent-roundtable';
+import { calling, execution, reply, scripted, turn } from './support/agent.mjs';
+import { noting, open, resume } from './support/session.mjs';
+
+const invalid = (says) => (error) => {
+  assert.equal(error.code, 'checkpoint-invalid', String(error));
+  assert.match(error.message, says);
+  return true;
+};
+const make = (extra = {}) => ({
+  provider: scripted(reply('done')),
+  tools: [noting('write')],
+  systemMessage: 'be brief',
+  environment: '/home/ana',
+  permissions: { ask: ['write'], default: 'allow' },
+  ...extra,
+});
+
+/** The checkpoint after one settled turn. */
+async function settled(extra = {}) {
+  const provider = scripted(reply('first', { metadata: { seen: new Date(5) } }));
+  const lease = await open(make({ provider, ...extra }));
+  await lease.session.runTurn(turn('a1'), execution());
+  const checkpoint = await lease.session.checkpoint();
+  await lease.release();
+  return checkpoint;
+}
+
+async function parked() {
+  const lease = await open(make({ provider: scripted(calling(['t', 'write', {}])) }));
+  const { requests } = await lease.session.runTurn(turn('a1'), execution());
+  const checkpoint = await lease.session.checkpoint();
+  await lease.release();
+  return { requests, checkpoint };
+}
+
+/** Opens what is refused; nothing may stay held. */
+async function refused(checkpoint, says, extra = {}, more = {}) {
+  await assert.rejects(open(make(extra), { checkpoint, ...more }), invalid(says));
+}
+
+describe('what it holds', () => {
+  test('A36 A75 a settled session is restored equal, with real dates', async () => {
+    const checkpoint = await settled();
+    assert.equal(checkpoint.version, 'session/1');
+    assert.deepEqual(Object.keys(checkpoint.data).sort(), [
+      'environment',
+      'fingerprint',
+      'firstTurnDone',
+      'pending',
+      'sessionId',
+    ]);
+    assert.deepEqual([checkpoint.data.pending, checkpoint.data.firstTurnDone], [null, true]);
+    const provider = scripted(reply('second'));
+    const lease = await open(make({ provider }), { checkpoint: JSON.parse(JSON.stringify(checkpoint)) });
+    assert.deepEqual(await lease.session.checkpoint(), { ...checkpoint, append: [] }, 'equal head, nothing to append');
+    await lease.session.runTurn(turn('a2', [['ana', 'again']], 'the purpose'), execution());
+    const [system, first, second, third] = provider.requests[0].messages;
+    assert.deepEqual(
+      [system, first, second, third].map(({ content }) => content),
+      ['be brief', '### From ana\n> hello', 'first', '### From ana\n> again'],
+    );
+    assert.ok(first.timestamp instanceof Date && second.metadata.seen instanceof Date);
+    assert.equal((await lease.session.checkpoint()).append.length, 2, 'only what the turn added');
+    await lease.release();
+  });
+
+  test('A37 a parked session is a receipt: the execution, its requests and no history', async () => {
+    const { requests, checkpoint } = await parked();
+    assert.deepEqual(checkpoint.append, []);
+    assert.deepEqual(checkpoint.data.pending, { executionId: 'a1', requestIds: requests.map(({ id }) => id) });
+    assert.equal(checkpoint.data.firstTurnDone, true);
+    const lease = await open(make(), { checkpoint });
+    assert.deepEqual(await lease.session.checkpoint(), checkpoint);
+    assert.deepEqual(await resume(lease, requests), { kind: 'speak', content: 'done' });
+    assert.equal((await lease.session.checkpoint()).data.pending, null);
+    await lease.release();
+  });
+
+  test('A43 A75 no construction input, credential, callable or record is in it', async () => {
+    const canary = (name) => `canary-${name}`;
+    const write = noting('write', canary('result'), { description: canary('description'), secret: canary('tool') });
+    const call = calling(['t', 'write', { path: canary('argument') }]);
+    const provider = Object.assign(scripted(call, reply('done')), { name: canary('provider'), apiKey: canary('key') });
+    const options = {
+      provider,
+      model: canary('model'),
+      tools: [write],
+      systemMessage: canary('system'),
+      permissions: { deny: [canary('rule')] },
+    };
+    const lease = await open(options);
+    const { requests } = await lease.session.runTurn(turn('a1'), execution());
+    const receipt = JSON.stringify(await lease.session.checkpoint());
+    assert.doesNotMatch(receipt, /canary/, receipt);
+    assert.ok(receipt.length < 1500, `a receipt is short, not ${receipt.length}`);
+    await resume(lease, requests);
+    const text = JSON.stringify(await lease.session.checkpoint());
+    for (const name of ['description', 'tool', 'provider', 'key', 'model', 'system', 'rule'])
+      assert.ok(!text.includes(canary(name)), name);
+    for (const kind of ['tool-intent', 'execution-start', 'idempotencyKey', 'a1:call:1:request'])
+      assert.ok(!text.includes(kind), kind);
+    assert.ok(text.includes(canary('argument')) && text.includes(canary('result')), 'the conversation itself is');
+    await lease.release();
+  });
+
+  test('A40 A41 A42 data shaped like a tag stays data, beside real dates', async () => {
+    const metadata = {
+      date: { $date: '2027-01-05T08:00:01.000Z' },
+      escape: { $escaped: { $date: 1 } },
+      nested: { $escaped: { $escaped: {} } },
+      real: new Date(7),
+    };
+    const lease = await open(make({ provider: scripted(reply('x', { metadata })) }));
+    await lease.session.runTurn(turn('a1'), execution());
+    const checkpoint = JSON.parse(JSON.stringify(await lease.session.checkpoint()));
+    await lease.release();
+    const provider = scripted(reply('y'));
+    const again = await open(make({ provider }), { checkpoint });
+    await again.session.runTurn(turn('a2'), execution());
+    assert.deepEqual(provider.requests[0].messages[2].metadata, metadata);
+    await again.release();
+  });
+
+  test('A77 its version is among those declared, with continuation and metering', async () => {
+    const { factory } = sessionParticipant({ id: 'x', runtime: { id: 'x', version: '1' }, createSessionOptions: make });
+    assert.ok(factory.checkpointVersions.includes((await settled()).version));
+    assert.deepEqual(
+      [factory.checkpointVersions, factory.supportsContinuation, factory.modelCalls],
+      [['session/1'], true, 'metered'],
+    );
+  });
+
+  test('the first turn is over when any outcome was returned, and not when the turn threw', async () => {
+    const lease = await open(
+      make({ provider: scripted(() => Promise.reject(new Error('no')), reply(' '), reply('x')) }),
+    );
+    const inputs = [];
+    for (const attempt of ['a1', 'a2', 'a3']) {
+      await lease.session.runTurn(turn(attempt, [['ana', 'hi']], 'the purpose'), execution()).catch(() => undefined);
+      inputs.push((await lease.session.checkpoint()).data.firstTurnDone);
+    }
+    assert.deepEqual(inputs, [false, true, true]);
+    await lease.release();
+  });
+});
+
+describe('what it refuses', () => {
+  test('A38 another version', async () => {
+    const checkpoint = await settled();
+    for (const version of ['session/2', 'agent/1', 'session/1 ', ''])
+      await refused({ ...checkpoint, version }, /version/);
+  });
+
+  test('A39 K11 every member of the head that is missing or malformed, by name', async () => {
+    const checkpoint = await settled();
+    const pending = { executionId: 'e', requestIds: ['r'] };
+    const cases = [
+      ['sessionId', [undefined, null, '', 7, 'x'.repeat(513)], /sessionId/],
+      ['environment', [undefined, null, 7], /environment/],
+      ['firstTurnDone', [undefined, null, 'yes', 1], /firstTurnDone/],
+      ['pending', [undefined, 7, 'x', [], {}], /pending/],
+      ['pending', [{ ...pending, executionId: '' }, { requestIds: ['r'] }], /executionId/],
+      ['pending', [{ ...pending, requestIds: 'r' }, { executionId: 'e' }], /requestIds/],
+      [
+        'pending',
+        [
+          { ...pending, requestIds: [] },
+          { ...pending, requestIds: Array(65).fill('r') },
+        ],
+        /requestIds/,
+      ],
+      [
+        'pending',
+        [
+          { ...pending, requestIds: [''] },
+          { ...pending, requestIds: [7] },
+        ],
+        /requestIds\[0\]/,
+      ],
+      ['pending', [{ ...pending, requestIds: ['r', 'r'] }], /requestIds\[1\]/],
+      ['fingerprint', [undefined, null, {}, { ...checkpoint.data.fingerprint, model: 'x' }], /fingerprint/],
+    ];
+    for (const [key, values, says] of cases) {
+      for (const value of values) {
+        const data = { ...checkpoint.data, [key]: value };
+        await refused({ ...checkpoint, data: JSON.parse(JSON.stringify(data)) }, says);
+      }
+    }
+    for (const data of [null, 7, 'x', []]) await refused({ ...checkpoint, data }, /data/);
+    await (await open(make(), { checkpoint: { ...checkpoint, data: { ...checkpoint.data, extra: 1 } } })).release();
+  });
+
+  test('A39 K11 every message that is malformed, by its place', async () => {
+    const checkpoint = await settled();
+    const [first, second] = checkpoint.append;
+    const cases = [
+      [{ ...first, id: '' }, /append\[0\]\.id/],
+      [{ ...first, role: 'admin' }, /append\[0\]\.role/],
+      [{ ...first, role: 'system' }, /append\[0\]\.role/],
+      [{ ...first, state: 'odd' }, /append\[0\]\.state/],
+      [{ ...first, content: 7 }, /append\[0\]\.content/],
+      [{ ...first, timestamp: '2027-01-01T00:00:00.000Z' }, /append\[0\]\.timestamp/],
+      [{ ...first, timestamp: { $date: '2027-02-30T00:00:00.000Z' } }, /append\[0\]\.timestamp/],
+      [{ ...first, timestamp: { $date: 'yesterday' } }, /append\[0\]\.timestamp/],
+      [{ ...first, content: { $escaped: 7 } }, /append\[0\]\.content/],
+      [{ ...first, role: 'tool', toolCallId: 't' }, /append\[0\]/],
+      [7, /append\[0\]/],
+    ];
+    for (const [message, says] of cases) await refused({ ...checkpoint, append: [message, second] }, says);
+    const toolCalls = [{ id: 't', type: 'function', function: { name: 'write', arguments: '{}' } }];
+    await refused({ ...checkpoint, append: [first, { ...second, toolCalls }] }, /tool call without a result/);
+  });
+
+  test('A75 another environment, conversation or participant', async () => {
+    for (const checkpoint of [await settled(), (await parked()).checkpoint]) {
+      await refused(checkpoint, /environment/, { environment: '/home/bo' });
+      await refused(checkpoint, /environment/, { environment: undefined });
+      await refused(checkpoint, /conversation or participant/, {}, { conversationId: 'other' });
+    }
+  });
+
+  test('K11 settled, another provider or model; another system message or tool set is told and restored', async () => {
+    const checkpoint = await settled();
+    await refused(checkpoint, /provider/, { provider: Object.assign(scripted(), { name: 'other' }) });
+    await refused(checkpoint, /model/, { model: 'other' });
+    const changes = [
+      [{ systemMessage: 'be long' }, ['systemMessage']],
+      [{ tools: [] }, ['tools']],
+      [{ permissions: {} }, []],
+    ];
+    for (const [extra, changed] of changes) {
+      const events = [];
+      const lease = await open(make(extra), { checkpoint, onEvent: (event) => events.push(event) });
+      assert.deepEqual(
+        events,
+        changed.length === 0
+          ? []
+          : [{ type: 'construction-changed', conversationId: 'c', participantId: 'bot', changed }],
+      );
+      await lease.release();
+    }
+  });
+
+  test('K11 parked, any difference', async () => {
+    const { checkpoint } = await parked();
+    await refused(checkpoint, /provider/, { provider: Object.assign(scripted(), { name: 'other' }) });
+    await refused(checkpoint, /model/, { model: 'other' });
+    await refused(checkpoint, /systemMessage/, { systemMessage: 'be long' });
+    await refused(checkpoint, /tools/, { tools: [noting('write'), noting('more')] });
+    await (await open(make({ permissions: {} }), { checkpoint })).release();
+  });
+});
+
+describe('C52a a fork', () => {
+  const forkedFrom = { conversationId: 'c', revision: 3 };
+
+  test('C52a takes a session id of its own and keeps its history, again and again', async () => {
+    const checkpoint = await settled();
+    const provider = scripted(reply('second'));
+    const lease = await open(make({ provider }), { checkpoint, forkedFrom, conversationId: 'fork' });
+    await lease.session.runTurn(turn('a2'), execution());
+    assert.equal(provider.requests[0].messages[2].content, 'first');
+    const { data, append } = await lease.session.checkpoint();
+    assert.notEqual(data.sessionId, checkpoint.data.sessionId);
+    await lease.release();
+    const joined = { version: 'session/1', data, append: [...checkpoint.append, ...append] };
+    await (await open(make(), { checkpoint: joined, forkedFrom, conversationId: 'fork' })).release();
+  });
+
+  test('C52a lives beside what it was forked from', async () => {
+    const checkpoint = await settled();
+    const origin = await open(make(), { checkpoint });
+    const fork = await open(make(), { checkpoint, forkedFrom, conversationId: 'fork' });
+    assert.equal((await fork.session.runTurn(turn('a1'), execution())).kind, 'speak');
+    assert.equal((await origin.session.runTurn(turn('a1'), execution())).kind, 'speak');
+    await Promise.all([origin.release(), fork.release()]);
+  });
+
+  test('C52a does not inherit what waits', async () => {
+    const { checkpoint } = await parked();
+    await refused(checkpoint, /fork/, {}, { forkedFrom, conversationId: 'fork' });
+  });
+});
