@@ -296,6 +296,7 @@ describe('reopened', () => {
       [async () => [new Map()], 'EXECUTION_RECOVERY_INVALID'],
       [async () => [{}], 'EXECUTION_RECOVERY_INVALID'],
       [async () => [null], 'EXECUTION_RECOVERY_INVALID'],
+      [async () => 'records', 'EXECUTION_RECOVERY_INVALID'],
       [async () => journal.records.slice(1), 'EXECUTION_RECOVERY_INVALID'],
       [async () => journal.records.slice(0, 2), 'EXECUTION_RECOVERY_INVALID'],
       [async () => journal.records.map((r) => ({ ...r, sessionId: 'x' })), 'EXECUTION_RECOVERY_INVALID'],

@@ -7,7 +7,7 @@ import { messageOf } from '../conversation/thrown.js';
 import { RoundtableError } from '../errors.js';
 import type { AgentHandle } from '../generated/bindings.js';
 import type { ParticipantExecutionOptions, ParticipantResponse, ParticipantTurn, TurnServices } from '../types.js';
-import { BadValue, codedText, jsonText } from '../values.js';
+import { BadValue, codedText, elements, jsonText } from '../values.js';
 import type { Agent } from './agent-options.js';
 import { DeltaQueue } from './delta-queue.js';
 import {
@@ -125,6 +125,8 @@ export class AgentTurn {
             return effect;
           case 'fail':
             if (effect.code !== 'busy') history.revert();
+            // A record that is refused meanwhile belongs to what went wrong.
+            await this.#untilWritten(this.#written);
             throw this.#failure(effect);
           default:
             next = await this.#work(effect);
@@ -142,7 +144,7 @@ export class AgentTurn {
     const recordsText = pending === undefined ? '[]' : await this.#unlessStopped(this.#readRecords(pending));
     if (recordsText === undefined) throw this.#setting.options.signal.reason;
     const responsesText = refused(
-      () => jsonText(from.responses, 'responses'),
+      () => jsonText(elements(from.responses, 'responses', Infinity), 'responses'),
       (problem) => new RuntimeParticipantError('identity-mismatch', problem),
     );
     const { conversationId, participantId, groupId } = from.turn;
@@ -160,7 +162,7 @@ export class AgentTurn {
       throw new ExecutionError('EXECUTION_JOURNAL_FAILED', message, { cause: error });
     }
     return refused(
-      () => codedText(records, 'records'),
+      () => codedText(elements(records, 'records', Infinity), 'records'),
       (problem) => new ExecutionError('EXECUTION_RECOVERY_INVALID', problem),
     );
   }
@@ -199,8 +201,11 @@ export class AgentTurn {
       const input = await this.#runTool(run);
       // What comes after the end is written down and changes nothing.
       if (this.#stoppedBy !== undefined) ended();
-      for (const effect of this.#tell(input)) {
-        if (effect.kind === 'record') this.#write(effect.record);
+      const told = this.#tell(input);
+      // The last result goes out together with what follows it.
+      const isLast = told.some(({ kind }) => kind !== 'record');
+      for (const effect of told) {
+        if (effect.kind === 'record' && !isLast) this.#write(effect.record);
         else effects.push(effect);
       }
     });
@@ -208,7 +213,8 @@ export class AgentTurn {
     const settled = Promise.all(running).then(() => true);
     void settled.finally(done).catch(() => undefined);
     await this.#unlessStopped(settled);
-    return this.#stoppedBy === undefined ? effects : ended();
+    if (this.#stoppedBy === undefined) return effects;
+    return [...effects.filter(({ kind }) => kind === 'record'), ...ended()];
   }
 
   /** What an effect came to; never rejects. */
