@@ -25,3 +25,12 @@ export const batch = (expectedRevision, extra = {}) => ({
   summary,
   ...extra,
 });
+
+/** Waits until something holds, for at most ten seconds. */
+export async function until(holds) {
+  for (let attempt = 0; attempt < 1_000; attempt++) {
+    if (await holds()) return;
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  throw new Error(`does not hold: ${holds}`);
+}
