@@ -1,0 +1,128 @@
+// A program that holds a conversation in which an agent's tool needs an approval. Its state is a folder:
+// the store, and one line in effects/<conversation> for each time the tool ran. It takes one command a
+// line on standard input, `<command> <conversation>`, and says what came of it on standard output, in JSON.
+//
+//   ask      begins the conversation and runs it until it waits
+//   approve  loads it, answers yes and runs it to its end
+//   finish   loads it, has every unsettled turn tried again, and runs it to its end
+//
+// With HANG set the tool hangs after its effect; with ONCE set it is not said to be idempotent.
+import { appendFile, mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { createRoundtable, loadRoundtable, sessionParticipant } from 'agent-roundtable';
+import { fileStore, sqliteStore } from 'agent-roundtable/node';
+
+const [folder, kind = 'file'] = process.argv.slice(2);
+await mkdir(join(folder, 'effects'), { recursive: true });
+const store = { file: () => fileStore({ directory: folder }), sqlite: () => sqliteStore({ path: join(folder, 'db') }) };
+const kept = store[kind]();
+
+const say = (answer) => process.stdout.write(`${JSON.stringify(answer)}\n`);
+
+function participant(conversation) {
+  return sessionParticipant({
+    id: 'clerk',
+    runtime: { id: 'clerk', version: '1' },
+    createSessionOptions: () => ({ provider: provider(), model: 'm', tools: [filing(conversation)] }),
+  });
+}
+
+/** Asks for the tool, and reports once it has its result. */
+function provider() {
+  return {
+    name: 'clerk',
+    async chat(messages, { callId }) {
+      const done = messages.at(-1).role === 'tool';
+      const asked = { name: 'file_note', arguments: '{"text":"agreed"}' };
+      return {
+        id: `reply-to-${callId}`,
+        role: 'assistant',
+        content: done ? `The tool said ${messages.at(-1).content}` : null,
+        timestamp: new Date(),
+        state: 'complete',
+        ...(done ? {} : { toolCalls: [{ id: 'the-call', type: 'function', function: asked }] }),
+      };
+    },
+  };
+}
+
+function filing(conversation) {
+  return {
+    name: 'file_note',
+    description: 'Files a note.',
+    parameters: { type: 'object', properties: { text: { type: 'string' } }, required: ['text'] },
+    idempotent: process.env.ONCE === undefined,
+    async execute({ text }, { idempotencyKey }) {
+      await appendFile(join(folder, 'effects', conversation), `${idempotencyKey} ${text}\n`);
+      if (process.env.HANG === undefined) return { filed: true };
+      say({ running: true });
+      return new Promise(() => {});
+    },
+  };
+}
+
+const commands = {
+  async ask(conversationId) {
+    const table = createRoundtable({
+      conversationId,
+      participants: [participant(conversationId)],
+      selector: { reference: { id: 'once', version: '1' }, select: once },
+      limits: { maxTurnsPerRun: 2 },
+      store: kept,
+      recovery: 'durable',
+      leaseMs: 500,
+    });
+    return told(table, await table.run());
+  },
+  async approve(conversationId) {
+    const table = await load(conversationId);
+    const { requests, revision } = table.snapshot();
+    const open = requests.find((request) => request.kind === 'approval');
+    const [requestId, responseId] = [open?.id ?? 'none', `yes-to-${conversationId}`];
+    await table.resume({
+      requestId,
+      responseId,
+      expectedRevision: revision,
+      response: { kind: 'approval', approved: true },
+    });
+    return told(table, await table.run());
+  },
+  async finish(conversationId) {
+    const { turns } = await load(conversationId).catch((error) => error);
+    const table = await load(conversationId, { unsettled: 'reconcile' });
+    // The claim of the process that is gone.
+    await new Promise((resolve) => setTimeout(resolve, 600));
+    for (const { turnId } of turns) {
+      const expectedRevision = table.snapshot().revision;
+      await table.reconcile({ turnId, expectedRevision, by: 'a test', decision: { kind: 'retry' } });
+    }
+    return told(table, await table.run());
+  },
+};
+
+async function load(conversationId, options) {
+  const selection = { reference: { id: 'once', version: '1' } };
+  const resolveSelector = () => ({ ...selection, create: () => ({ ...selection, select: once }) });
+  const resolveParticipant = (reference) => ({ reference, factory: participant(conversationId).factory });
+  return loadRoundtable({ conversationId, store: kept, registry: { resolveParticipant, resolveSelector }, ...options });
+}
+
+function once({ turns }) {
+  return turns.length === 0 ? { kind: 'speak', participantId: 'clerk' } : { kind: 'finish', reason: 'filed' };
+}
+
+async function told(table, result) {
+  const { messages } = table.snapshot();
+  await table.dispose();
+  return { status: result.status, message: result.message, said: messages.map(({ content }) => content) };
+}
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const [command, conversation] = line.split(' ');
+  try {
+    say(await commands[command](conversation));
+  } catch (error) {
+    say({ code: error.code ?? String(error), message: error.message });
+  }
+}
