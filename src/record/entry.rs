@@ -1,4 +1,4 @@
-//! The journal's entries. Each is one line of JSON: an object with one member, whose name is the
+//! The journal's entries. Each is a member of one line of JSON (see `codec`), whose name is the
 //! entry's kind and schema version and whose value holds its fields.
 
 use super::execution::ExecutionRecord;

@@ -60,7 +60,11 @@ pub(super) fn reported(state: &mut State, entry: &UsageReported, revision: u64) 
         raw: entry.raw.clone(),
         r#final: entry.r#final,
     };
-    record.status = UsageStatus::Settled(settlement);
+    let status = UsageStatus::Settled(settlement);
+    if record.status == status {
+        return refuse("the call was reported so already");
+    }
+    record.status = status;
     record.revision = revision;
     record.price = entry.price.clone();
     let after = record.status.tokens().map_or(0, Tokens::total);

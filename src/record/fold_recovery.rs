@@ -83,6 +83,11 @@ pub(super) fn migrated(state: &mut State, entry: &Migrated) -> Result<(), Refusa
     let Some(position) = state.position(&entry.participant_id).filter(|p| state.is_agent(*p)) else {
         return refuse("only an agent has a runtime");
     };
+    let runtime = state.created.participants.get(position).and_then(|p| p.agent.as_ref()).map(|agent| &agent.runtime);
+    let to = &entry.agent.runtime;
+    if runtime.is_none_or(|from| from.id != to.id || from.version == to.version) {
+        return refuse("a runtime moves to another version of its own");
+    }
     let moved = |(at, known): (usize, &Participant)| {
         let agent = if at == position { Some(entry.agent.clone()) } else { known.agent.clone() };
         Participant { agent, ..known.clone() }

@@ -4,7 +4,8 @@
 use super::model::Id;
 use sha2::{Digest, Sha256};
 
-const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+/// Five bits a character.
+pub(super) const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
 /// Where a conversation's ids come from.
 #[derive(Clone, Debug)]

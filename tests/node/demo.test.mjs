@@ -41,11 +41,11 @@ async function ended(child) {
   return { status, stdout, stderr };
 }
 
-/** Without the times of day that the agents' private messages have. */
+/** Without the times of day that the agents' private messages have, and the sums over them. */
 async function journalLines() {
   const text = await readFile(join(folder, '.demo/journal.jsonl'), 'utf8');
   return text
-    .replace(/"\$date":"[^"]*"/g, '')
+    .replace(/"\$date":"[^"]*"|,"sum":"[^"]*"/g, '')
     .trimEnd()
     .split('\n');
 }

@@ -22,6 +22,7 @@ import {
   registry,
   steady,
   storeOf,
+  unsummed,
 } from './support/stored.mjs';
 
 let count = 0;
@@ -420,7 +421,7 @@ describe('C47 binding', () => {
     const batches = (await batchesOf(store, id)).map((batch) => ({
       ...batch,
       entries: batch.entries.map((line) =>
-        line.replace('"roundtable/increments","version":"1"', '"roundtable/increments","version":"2"'),
+        unsummed(line).replace('"roundtable/increments","version":"1"', '"roundtable/increments","version":"2"'),
       ),
     }));
     await rejects(load(id, await storeOf(id, batches), agents, selector), 'invalid-config', 'context policy', '"2"');
