@@ -8,7 +8,7 @@
 //! `schedule` makes a `world` from a seed: a `plan` (who, which limits, how rough), an `executor` (virtual
 //! time, seeded polling), a `store` behind a `wire` that loses things, a `rival` host. `script`, `answers`,
 //! `member`, `selector` and `metering` play the people and the host code; `host` implements the driver's
-//! ports. `shadow`, `ledger` and `events` read the journal a second time, written from the rules;
+//! ports. `shadow`, `ledger` and `events` read the journal a second time, written from the rules, and `forks` copies it;
 //! `check` and `calls` hold the machine to them at every step, and `distortion` shows that they can fail.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -20,6 +20,7 @@ mod distortion;
 mod events;
 mod executor;
 mod faults;
+mod forks;
 mod host;
 mod ledger;
 mod marks;

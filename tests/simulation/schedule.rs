@@ -8,7 +8,7 @@ use crate::host::SimHost;
 use crate::plan::Plan;
 use crate::rng::Rng;
 use crate::world::World;
-use crate::{script, traces};
+use crate::{forks, script, traces};
 use agent_roundtable::conversation::{Code, Config, Machine};
 use agent_roundtable::driver::Driver;
 use agent_roundtable::value::Json;
@@ -104,6 +104,7 @@ fn compare_fold(world: &World, driver: &Driver<SimHost>, compared: u64) -> u64 {
         let own = machine.durable();
         if let Some(stored) = fold.as_ref().filter(|fold| fold.revision == own.revision && own.revision > compared) {
             world.demand(own == stored, || format!("C43: revision {} is not the fold of its bytes", own.revision));
+            forks::check(world, stored);
         }
         own.revision
     })
