@@ -7,7 +7,7 @@ use agent_roundtable::record::reading::Journal;
 use agent_roundtable::record::state::{Ledger, Member, State};
 
 pub fn check(world: &World, origin: &State) {
-    if origin.group.is_none() && origin.revision % 8 != 0 {
+    if origin.group.is_none() && !origin.revision.is_multiple_of(8) {
         return;
     }
     let lines = fork::lines(origin, "a fork".into(), "2027-01-01T00:00:00.000Z".into());
