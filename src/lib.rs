@@ -9,6 +9,7 @@ pub mod driver;
 pub mod record;
 pub mod replay;
 pub mod runtime;
+pub mod team;
 pub mod value;
 
 #[cfg(target_arch = "wasm32")]

@@ -16,6 +16,7 @@ pub mod event;
 mod external;
 mod fields;
 pub mod input;
+pub mod keeper;
 mod ledger;
 mod machine;
 mod opening;

@@ -6,6 +6,8 @@ use super::entry::Entry;
 use super::ids::ALPHABET;
 use crate::value::read::read;
 use crate::value::write::write;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// The longest line, in UTF-16 units.
 pub const MAX_ENTRY_LEN: usize = 8 * 1024 * 1024;
@@ -17,7 +19,7 @@ const SUM: (&str, &str) = (",\"sum\":\"", "\"}");
 const SUM_LEN: usize = 10;
 
 /// The text of an entry, without a line end.
-pub fn encode(entry: &Entry) -> Result<String, String> {
+pub fn encode<E: Serialize>(entry: &E) -> Result<String, String> {
     let mut line = write(entry).map_err(|error| error.message)?;
     let sum = sum(line.as_bytes());
     line.pop();
@@ -29,6 +31,11 @@ pub fn encode(entry: &Entry) -> Result<String, String> {
 
 /// The entry of a line, or the reason why it is none. A line without a sum is taken at its word.
 pub fn decode(line: &str) -> Result<Entry, String> {
+    decode_as(line)
+}
+
+/// The entry of another kind of record, which keeps to the same lines.
+pub fn decode_as<E: Serialize + DeserializeOwned>(line: &str) -> Result<E, String> {
     let Some((body, found)) = split(line) else { return decode_body(line) };
     let body = format!("{body}}}");
     if sum(body.as_bytes()) != found {
@@ -37,8 +44,8 @@ pub fn decode(line: &str) -> Result<Entry, String> {
     decode_body(&body)
 }
 
-fn decode_body(body: &str) -> Result<Entry, String> {
-    let entry: Entry = read(body).map_err(|error| error.message)?;
+fn decode_body<E: Serialize + DeserializeOwned>(body: &str) -> Result<E, String> {
+    let entry: E = read(body).map_err(|error| error.message)?;
     if write(&entry).map_err(|error| error.message)? != body {
         return Err("not the text this engine writes for that entry".to_owned());
     }

@@ -70,7 +70,8 @@ impl Records {
         self.order.iter().filter(|record| &*record.execution_id == execution_id).collect()
     }
 
-    fn push(&mut self, record: ExecutionRecord) -> Result<(), Refusal> {
+    /// Adds a record; refused where its id is used.
+    pub fn push(&mut self, record: ExecutionRecord) -> Result<(), Refusal> {
         match self.positions.entry(record.id.clone()) {
             Entry::Occupied(_) => refuse("the record's id is used by another of its turn"),
             Entry::Vacant(vacant) => {

@@ -373,7 +373,7 @@ impl Response {
 impl Checkpoint {
     /// Puts `next` on top: its head replaces this one, what it appends is added.
     #[must_use]
-    pub(super) fn joined(previous: Option<Checkpoint>, next: &Checkpoint) -> Checkpoint {
+    pub fn joined(previous: Option<Checkpoint>, next: &Checkpoint) -> Checkpoint {
         let mut append: Vec<CanonicalJson> = previous.and_then(|p| p.append).unwrap_or_default();
         append.extend(next.append.iter().flatten().cloned());
         let append = (!append.is_empty()).then_some(append);
