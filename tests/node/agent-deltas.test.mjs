@@ -130,7 +130,7 @@ test('K9 awaiting onDelta, and a stream by itself, go at the pace of the sink', 
   }
 });
 
-test('split surrogate pairs are joined, lone halves become U+FFFD', async () => {
+test('K15 split surrogate pairs are joined, lone halves become U+FFFD', async () => {
   const options = execution();
   const lease = await open({
     provider: streaming((push) => {
@@ -160,7 +160,7 @@ test('half a pair at the end of a round is not joined with the next round', asyn
   assert.deepEqual(options.deltas, ['\ufffd', '\ufffd']);
 });
 
-test('text streamed after the turn is over goes nowhere, and what is not text is ignored', async () => {
+test('K9 text streamed after the turn is over goes nowhere, and what is not text is ignored', async () => {
   let kept;
   const options = execution();
   const lease = await open({

@@ -200,7 +200,7 @@ test('a stream is preferred to chat; its texts are joined under the last id, its
   assert.deepEqual(options.deltas, ['Let me ', 'look.', '\u{1f600} done'], 'halves of a pair are joined');
 });
 
-test('a lone surrogate in content becomes U+FFFD, in tool arguments it is an error the model is told', async () => {
+test('K15 a lone surrogate in content becomes U+FFFD, in tool arguments it is an error the model is told', async () => {
   assert.deepEqual(await runOnce({ provider: scripted(reply('a\ud800b')) }), { kind: 'speak', content: 'a\ufffdb' });
   const provider = scripted(
     calling(['t1', 'look', '{"x":"\udc00"}'], ['t2', 'look', '{"x":"\ud83d\ude00"}']),

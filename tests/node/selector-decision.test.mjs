@@ -302,6 +302,20 @@ test('a refused admission, a failing provider and an odd reply pass through, and
   assert.equal((await selector.select(context(), given())).participantId, 'ana');
 });
 
+test('a context that is none is refused before any call, and the selector stays usable', async () => {
+  const provider = scripted(speak('ana'));
+  const selector = chair(provider);
+  for (const participants of [[{ id: 7, kind: 'agent' }], [{ id: 'ana', kind: 'agent', description: 1n }]]) {
+    await assert.rejects(selector.select({ ...context(), participants }, given()), {
+      name: 'RoundtableError',
+      code: 'invalid-config',
+      message: /^context/,
+    });
+  }
+  assert.equal(provider.requests.length, 0);
+  assert.equal((await selector.select(context(), given())).participantId, 'ana');
+});
+
 test('maxParallel and messageWindow are checked at the door', () => {
   for (const extra of [{ maxParallel: 0 }, { maxParallel: 257 }, { maxParallel: 1.5 }, { maxParallel: '2' }]) {
     assert.throws(() => chair(scripted(), extra), { code: 'invalid-config', message: /maxParallel/ });

@@ -11,7 +11,8 @@ import type {
   SharedMessage,
   TurnSelector,
 } from '../types.js';
-import { type Agent, leasedObjects, readAgent } from './agent-options.js';
+import { codedText } from '../values.js';
+import { type Agent, leasedObjects, named, readAgent } from './agent-options.js';
 import { disposeOf, disposeQuietly, nowhere, openHandle } from './agent-session.js';
 import { AgentTurn } from './agent-turn.js';
 import { RuntimeParticipantError, SelectorDecisionError } from './errors.js';
@@ -217,19 +218,29 @@ class ModelSelector {
   #render(context: SelectionContext): { prompt: string; tool: ToolSchema; participantIds: string[] } {
     const { participants, messages, turns, remainingTurns } = context;
     const blocks = last(messages, this.#window ?? messages.length).map(block);
-    const text = currentEngine().engine.decisionPrompt(
-      JSON.stringify({
-        participants: participants.map(({ id, kind, description }) => ({ id, kind, description })),
-        shown: blocks.length,
-        leftOut: messages.length - blocks.length,
-        turns: last(turns, SHOWN_TURNS).map(({ participantId, outcome }) => ({ participantId, outcome })),
-        remainingTurns,
-        maxParallel: this.#maxParallel,
-      }),
-    );
+    const shown = {
+      participants: participants.map(({ id, kind, description }) => ({ id, kind, description })),
+      shown: blocks.length,
+      leftOut: messages.length - blocks.length,
+      turns: last(turns, SHOWN_TURNS).map(({ participantId, outcome }) => ({ participantId, outcome })),
+      remainingTurns,
+      maxParallel: this.#maxParallel,
+    };
+    const text = decisionPrompt(named(() => codedText(shown, 'context')));
     const { opening, closing, tool } = JSON.parse(text) as { opening: string; closing: string; tool: ToolSchema };
     const prompt = [opening, ...blocks, closing].join('\n\n');
     return { prompt, tool, participantIds: participants.map(({ id }) => id) };
+  }
+}
+
+/** @throws `invalid-config` for a context that is none */
+function decisionPrompt(context: string): string {
+  try {
+    return currentEngine().engine.decisionPrompt(context);
+  } catch (error) {
+    // The engine throws the text of what is wrong.
+    if (typeof error !== 'string') throw error;
+    throw new RoundtableError('invalid-config', `context: ${error}`);
   }
 }
 
