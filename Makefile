@@ -17,9 +17,9 @@ ready_for_demo = $(xtask) build >&2 && { [ -e $(installed) ] || \
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
 
-demo: ## a recorded review by three agents and you, offline; AGAIN=1 prints the same bytes
+demo: ## a recorded review by three agents and you, offline; AGAIN=1 prints the same bytes; APPROVAL=later, ANSWER=yes
 	@$(ready_for_demo)
-	@node demo/main.mjs $(if $(AGAIN),--again)
+	@node demo/main.mjs $(if $(AGAIN),--again) $(if $(APPROVAL),--approval $(APPROVAL)) $(if $(ANSWER),--answer $(ANSWER))
 
 www: ## the same review in a browser; PORT=8080
 	@$(ready_for_demo)

@@ -1,4 +1,5 @@
-// The tools of the reviewing agents. They work on the document's text alone, in Node and in a browser.
+// The tools of the reviewing agents. They work on the document's text alone, in Node and in a browser; what
+// keeps the report is the host's.
 
 /** @typedef {import('agent-roundtable').Tool} Tool */
 
@@ -45,6 +46,32 @@ export function documentTools(markdown, onCall) {
       },
     },
   ];
+}
+
+/**
+ * The tool that acts: it leaves a file behind, so an agent must ask before it runs.
+ * @param {(text: string) => void | Promise<void>} saveReport
+ * @param {(call: string) => void} onCall told each call
+ * @returns {Tool}
+ */
+export function reportTool(saveReport, onCall) {
+  return {
+    name: 'save_report',
+    description: 'Keeps the report as a file for the author.',
+    parameters: {
+      type: 'object',
+      properties: { text: { type: 'string', description: 'The whole report, in Markdown' } },
+      required: ['text'],
+      additionalProperties: false,
+    },
+    // The same report again changes nothing.
+    idempotent: true,
+    async execute({ text }) {
+      onCall('save_report()');
+      await saveReport(text);
+      return { saved: 'report.md' };
+    },
+  };
 }
 
 /** @returns {{title: string, text: string}[]} what stands under each heading of the first and second level */

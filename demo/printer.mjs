@@ -30,7 +30,7 @@ export class Printer {
     if (event.type === 'group-started') this.#groupStarted(event.participantIds);
     else if (event.type === 'delta') this.#delta(event);
     else if (event.type === 'published') this.#published(event.messages);
-    else if (event.type === 'requested') for (const { reason } of event.requests) this.#asked(reason);
+    else if (event.type === 'requested') for (const request of event.requests) this.#asked(request);
   }
 
   table(columns, rows) {
@@ -46,10 +46,15 @@ export class Printer {
     this.#write(`${text}\n`);
   }
 
+  /** What happened beside the talk. */
+  note(text) {
+    this.#write(`[${text}]\n\n`);
+  }
+
   #groupStarted(ids) {
     this.#calls.clear();
     this.#members = ids;
-    if (ids.length > 1) this.#write(`[${ids.join(' and ')} at the same time]\n\n`);
+    if (ids.length > 1) this.note(`${ids.join(' and ')} at the same time`);
   }
 
   // A turn that runs alone is shown while it streams; turns that run together when they are published.
@@ -84,8 +89,9 @@ export class Printer {
     if (calls.length > 0) this.#write('\n');
   }
 
-  #asked(reason) {
-    this.#write(`[the author is asked: ${reason}]\n\n`);
+  #asked({ kind, reason, participantId, data }) {
+    if (kind === 'approval') this.note(`${participantId} asks leave to run ${data.toolName}`);
+    else this.note(`the author is asked: ${reason}`);
   }
 }
 

@@ -1,7 +1,13 @@
 // The conversation of the demo: three agents and the author review a document. `main.mjs` shows it on a
 // terminal, `www/main.js` on a page, and `record.mjs` records what the models say in it.
-import { agentParticipant, createRoundtable, externalParticipant } from 'agent-roundtable';
-import { documentTools } from './document-tools.mjs';
+import {
+  agentParticipant,
+  createRoundtable,
+  externalParticipant,
+  loadRoundtable,
+  sessionParticipant,
+} from 'agent-roundtable';
+import { documentTools, reportTool } from './document-tools.mjs';
 
 /** Who takes part, in the order in which they are shown. */
 export const AGENTS = [
@@ -24,6 +30,8 @@ export const AGENTS = [
     task: 'You weigh the findings of the reviewers against the document and report to its author in plain words.',
   },
 ];
+/** Whose report may be kept as a file, if somebody lets it. */
+const WRITER = 'editor';
 export const AUTHOR = { id: 'author', description: 'Wrote the document' };
 export const PROVIDER = 'example-models';
 
@@ -80,41 +88,78 @@ const clock = {
   clearTimeout: (handle) => clearTimeout(handle),
 };
 
+const CONVERSATION = 'review-of-webhooks';
+
 /**
- * @param {object} setting
- * @param {string} setting.document Markdown
- * @param {Record<string, import('agent-roundtable').ChatProvider>} setting.providers one for each agent: a
- *   provider belongs to one session at a time
- * @param {import('agent-roundtable').ConversationStore} setting.store
- * @param {(event: import('agent-roundtable').RoundtableEvent) => void | Promise<void>} setting.onEvent
- * @param {(participantId: string, call: string) => void} setting.onToolCall
+ * @typedef {object} Setting
+ * @property {string} document Markdown
+ * @property {Record<string, import('agent-roundtable').ChatProvider>} providers one for each agent: a provider
+ *   belongs to one session at a time
+ * @property {import('agent-roundtable').ConversationStore} store
+ * @property {(event: import('agent-roundtable').RoundtableEvent) => void | Promise<void>} onEvent
+ * @property {(participantId: string, call: string) => void} onToolCall
+ * @property {(text: string) => void | Promise<void>} saveReport keeps the report, once that is approved
  */
-export function createReview({ document, providers, store, onEvent, onToolCall }) {
-  const agents = AGENTS.map(({ id, description, model, task }) =>
-    agentParticipant({
-      id,
-      description,
-      runtime: { id: `demo/${id}`, version: '1' },
-      createAgent: () => ({
-        provider: providers[id],
-        model,
-        systemMessage: `You are ${id}. ${task}`,
-        tools: documentTools(document, (call) => onToolCall(id, call)),
-      }),
-    }),
-  );
+
+/** A review that begins, whatever the store holds of an earlier one. @param {Setting} setting */
+export async function createReview(setting) {
+  const { store, onEvent } = setting;
+  await store.delete(CONVERSATION).catch(() => undefined);
   return createRoundtable({
-    conversationId: 'review-of-webhooks',
+    conversationId: CONVERSATION,
     purpose: 'Review the design note on outgoing webhooks before its next draft.',
-    participants: [...agents, externalParticipant(AUTHOR)],
+    participants: [...agents(setting), externalParticipant(AUTHOR)],
     selector: agenda,
     limits: { maxTurnsPerRun: 10, maxModelCallsPerConversation: 20 },
     maxConcurrentParticipants: 2,
     store,
+    // Where the store outlives this process, so does a review that waits for somebody.
+    recovery: store.durability === 'durable' ? 'durable' : 'none',
     pricing,
     seed: 'demo',
     clock,
     onEvent,
+  });
+}
+
+/** The review that an earlier process left in the store. @param {Setting} setting */
+export function loadReview(setting) {
+  const { store, onEvent } = setting;
+  const known = new Map(agents(setting).map((agent) => [agent.runtime.id, agent]));
+  const registry = {
+    resolveParticipant: ({ id }) => ({ reference: known.get(id).runtime, factory: known.get(id).factory }),
+    resolveSelector: () => ({ reference: agenda.reference, create: () => agenda }),
+  };
+  return loadRoundtable({ conversationId: CONVERSATION, store, registry, pricing, clock, onEvent });
+}
+
+/** @param {Setting} setting */
+function agents({ document, providers, onToolCall, saveReport }) {
+  return AGENTS.map(({ id, description, model, task }) => {
+    const onCall = (call) => onToolCall(id, call);
+    const options = { provider: providers[id], model, systemMessage: `You are ${id}. ${task}` };
+    const tools = () => documentTools(document, onCall);
+    const who = { id, description, runtime: { id: `demo/${id}`, version: '1' } };
+    if (id !== WRITER) return agentParticipant({ ...who, createAgent: () => ({ ...options, tools: tools() }) });
+    return sessionParticipant({
+      ...who,
+      createSessionOptions: () => ({
+        ...options,
+        tools: [...tools(), reportTool(saveReport, onCall)],
+        // Whatever is not named here is asked.
+        permissions: { allow: ['list_sections', 'read_section', 'count_words'] },
+      }),
+    });
+  });
+}
+
+/** Says yes or no to what an agent asks leave for. */
+export function decide(table, request, approved) {
+  return table.resume({
+    requestId: request.id,
+    responseId: `decision-on-${request.id}`,
+    expectedRevision: table.snapshot().revision,
+    response: { kind: 'approval', approved },
   });
 }
 

@@ -6,7 +6,19 @@ const list = ['list_sections', {}];
 const read = (title) => ['read_section', { title }];
 const count = ['count_words', {}];
 
-/** The replies of each agent, in order: tools to call, or words. Without words an agent yields its turn. */
+const REPORT = `Report to the author.
+
+The note is clear and, at 709 words, short; the case for webhooks is made. It is not ready to build from. Please change three things before the next draft:
+
+1. Keep messages in the delivery queue for 48 hours, and mark as failed whatever is removed.
+2. Let the signature cover a timestamp, and tell receivers how old an event may be.
+3. Follow no redirects, and check the address before each delivery.
+
+Three more should change before the second step of the rollout: spread the retries, let secrets overlap for a day, and say what becomes of waiting events when the setting is turned off.
+
+What will you change before the next draft?`;
+
+/** The replies of each agent, in order, the editor's after its report apart: tools to call, or words. Without words an agent yields its turn. */
 export const SCRIPT = {
   operations: [
     { calls: [list] },
@@ -49,36 +61,27 @@ export const SCRIPT = {
 operations: would 24 hours in the queue be enough?`,
     },
     { calls: [count] },
-    {
-      says: `Report to the author.
-
-The note is clear and, at 709 words, short; the case for webhooks is made. It is not ready to build from. Please change three things before the next draft:
-
-1. Keep messages in the delivery queue for 48 hours, and mark as failed whatever is removed.
-2. Let the signature cover a timestamp, and tell receivers how old an event may be.
-3. Follow no redirects, and check the address before each delivery.
-
-Three more should change before the second step of the rollout: spread the retries, let secrets overlap for a day, and say what becomes of waiting events when the setting is turned off.
-
-What will you change before the next draft?`,
-    },
+    { calls: [['save_report', { text: REPORT }]] },
   ],
+  // What follows depends on what somebody decides.
+  'editor-approved': [{ says: `The report is kept as report.md.\n\n${REPORT}` }],
+  'editor-denied': [{ says: `I was not to keep the report as a file, so it stands here alone.\n\n${REPORT}` }],
 };
 
 /**
- * A provider that gives an agent's replies in order, whatever it is asked.
+ * A provider that gives the replies of one list in order, whatever it is asked.
  * @returns {import('agent-roundtable').ChatProvider}
  */
-export function scriptedProvider(agentId) {
-  const replies = SCRIPT[agentId];
+export function scriptedProvider(list) {
+  const replies = SCRIPT[list];
   let used = 0;
   function next(messages) {
     const reply = replies[used];
-    if (reply === undefined) throw new Error(`the script of ${agentId} has no reply ${used + 1}`);
+    if (reply === undefined) throw new Error(`the script of ${list} has no reply ${used + 1}`);
     used += 1;
-    const message = { id: `${agentId}-${used}`, role: 'assistant', timestamp: new Date(0) };
+    const message = { id: `${list}-${used}`, role: 'assistant', timestamp: new Date(0) };
     const toolCalls = reply.calls?.map(([name, args], i) => ({
-      id: `${agentId}-${used}-${i + 1}`,
+      id: `${list}-${used}-${i + 1}`,
       type: 'function',
       function: { name, arguments: JSON.stringify(args) },
     }));

@@ -2,7 +2,7 @@
 // `?pace=0` shows the recorded text at once.
 import { MemoryConversationStore, version } from 'agent-roundtable';
 import { explain, LOGS, replayed } from '../demo/replies.mjs';
-import { answer, createReview, DEFAULT_LINE } from '../demo/review.mjs';
+import { answer, createReview, decide, DEFAULT_LINE } from '../demo/review.mjs';
 import { Pace, Stopwatch } from '../demo/timing.mjs';
 import { COLUMNS, usageRows } from '../demo/usage-table.mjs';
 import { formatted } from './format.js';
@@ -32,8 +32,9 @@ async function review() {
   const pace = new Pace(Number(milliseconds));
   const transcript = new Transcript(element('transcript'));
   const journal = new JournalSize(new MemoryConversationStore());
-  const providers = replayed(await fetchLogs());
-  const table = createReview({
+  const { providers, assertExhausted } = replayed(await fetchLogs());
+  element('report').hidden = true;
+  const table = await createReview({
     document: await fetchText('document.md'),
     providers: Object.fromEntries(Object.entries(providers).map(([id, provider]) => [id, pace.slow(provider)])),
     store: journal.store,
@@ -44,6 +45,7 @@ async function review() {
       await journal.update(event);
     },
     onToolCall: (participantId, call) => transcript.toolCall(participantId, call),
+    saveReport: (text) => offer(element('report'), text, 'text/markdown'),
   });
 
   element('save').hidden = true;
@@ -51,12 +53,18 @@ async function review() {
   status.textContent = 'The agents are at work.';
   const engine = new Stopwatch();
   let result = await engine.during(table.run());
-  if (result.status === 'waiting') {
+  while (result.status === 'waiting') {
     const [request] = result.requests;
-    const line = await authorsLine(request.reason);
-    await engine.during(answer(table, request, line));
+    if (request.kind === 'approval') {
+      const approved = await decision(request);
+      await engine.during(decide(table, request, approved));
+    } else {
+      const line = await authorsLine(request.reason);
+      await engine.during(answer(table, request, line));
+    }
     result = await engine.during(table.run());
   }
+  if (result.status === 'completed') assertExhausted();
   status.textContent = result.status === 'completed' ? `Completed. ${result.reason}` : explain(result);
 
   const { turns, usage } = table.snapshot();
@@ -65,6 +73,27 @@ async function review() {
     'model calls, with tools, replay and the drawing of this page; the rest was pauses.';
   journal.offer(element('save'));
   await table.dispose();
+}
+
+/** Whether the person lets a tool run. */
+function decision({ participantId, data }) {
+  const form = element('approval');
+  form.querySelector('p').textContent =
+    `${participantId} asks leave to run ${data.toolName}, which keeps its report as a file.`;
+  form.hidden = false;
+  status.textContent = 'You are asked for leave.';
+  form.querySelector('button').focus();
+  return new Promise((resolve) => {
+    form.addEventListener(
+      'submit',
+      (event) => {
+        event.preventDefault();
+        form.hidden = true;
+        resolve(event.submitter.value === 'yes');
+      },
+      { once: true },
+    );
+  });
 }
 
 function authorsLine(question) {
@@ -133,11 +162,15 @@ class JournalSize {
 
   /** Lets a link save it. */
   offer(link) {
-    const text = this.#lines.map((line) => `${line}\n`).join('');
-    URL.revokeObjectURL(link.href);
-    link.href = URL.createObjectURL(new Blob([text], { type: 'application/x-ndjson' }));
-    link.hidden = false;
+    offer(link, this.#lines.map((line) => `${line}\n`).join(''), 'application/x-ndjson');
   }
+}
+
+/** Lets a link save a text. */
+function offer(link, text, type) {
+  URL.revokeObjectURL(link.href);
+  link.href = URL.createObjectURL(new Blob([text], { type }));
+  link.hidden = false;
 }
 
 async function fetchLogs() {

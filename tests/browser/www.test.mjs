@@ -35,6 +35,7 @@ afterEach(async () => {
 
 const origin = () => `http://127.0.0.1:${server.address().port}/`;
 const start = () => page.getByRole('button', { name: 'Start the review' }).click();
+const decide = (word = 'Approve') => page.getByRole('button', { name: word }).click();
 const completed = () => page.getByRole('status').getByText('Completed.').waitFor();
 
 /** What each card says: who, in which state, and its text without white space. */
@@ -51,13 +52,14 @@ function cards() {
 test('the review happens in the page, and the person answers in a form', async () => {
   await page.goto(`${origin()}?pace=0`);
   await start();
+  await decide();
   const line = page.getByRole('textbox', { name: 'What will you change before the next draft?' });
   await line.fill('Everything, by Thursday.');
   assert.ok(await line.evaluate((element) => element === document.activeElement), 'the form has the focus');
   await page.getByRole('button', { name: 'Answer' }).click();
   await completed();
 
-  const said = (id, i) => plain(SCRIPT[id].filter((reply) => reply.says)[i].says);
+  const said = (id, i = 0) => plain(SCRIPT[id].filter((reply) => reply.says)[i].says);
   assert.deepEqual(
     (await cards()).map(({ who, state, text }) => [who, state, text]),
     [
@@ -66,7 +68,7 @@ test('the review happens in the page, and the person answers in a form', async (
       ['editor', 'published', said('editor', 0)],
       ['operations', 'published', said('operations', 1)],
       ['security', 'yielded', ''],
-      ['editor', 'published', said('editor', 1)],
+      ['editor', 'published', said('editor-approved')],
       ['author', 'published', 'Everything,byThursday.'],
     ],
   );
@@ -76,6 +78,7 @@ test('the review happens in the page, and the person answers in a form', async (
 test('usage and journal are shown, and the journal can be saved', async () => {
   await page.goto(`${origin()}?pace=0`);
   await start();
+  await decide();
   await page.getByRole('button', { name: 'Answer' }).click();
   await completed();
   const rows = await page.locator('#usage tr').allInnerTexts();
@@ -83,7 +86,7 @@ test('usage and journal are shown, and the journal can be saved', async () => {
     rows.map((row) => row.split(/\s+/)[0]),
     ['participant', 'operations', 'security', 'editor', 'all'],
   );
-  assert.match(rows.at(-1), /^all\s+13\s+\d+\s+\d+\s+\d+\.\d\d USD$/);
+  assert.match(rows.at(-1), /^all\s+14\s+\d+\s+\d+\s+\d+\.\d\d USD$/);
 
   const [, entries] = /^(\d+) entries, \d+\.\d KiB/.exec(await page.locator('#journal').textContent());
   const [download] = await Promise.all([page.waitForEvent('download'), page.getByText('Save the journal').click()]);
@@ -92,6 +95,23 @@ test('usage and journal are shown, and the journal can be saved', async () => {
   assert.equal(lines.length, Number(entries));
   assert.match(Object.keys(JSON.parse(lines[0]))[0], /^[a-z-]+\/1$/);
 });
+
+for (const [word, list, kept] of [
+  ['Approve', 'editor-approved', true],
+  ['Deny', 'editor-denied', false],
+]) {
+  test(`A69 A70 a person who says ${word} decides whether the tool runs`, async () => {
+    await page.goto(`${origin()}?pace=0`);
+    await start();
+    await page.getByText('editor asks leave to run save_report').waitFor();
+    assert.ok((await cards()).every(({ text }) => !text.includes('Reporttotheauthor')));
+    await decide(word);
+    await page.getByRole('button', { name: 'Answer' }).click();
+    await completed();
+    assert.equal((await cards()).at(-2).text, plain(SCRIPT[list][0].says));
+    assert.equal(await page.getByText('Save the report').isVisible(), kept);
+  });
+}
 
 test('text is seen growing before it is published, two agents at the same time', async () => {
   await page.goto(`${origin()}?pace=20`);
@@ -121,10 +141,12 @@ test('text is seen growing before it is published, two agents at the same time',
 test('a second review begins anew', async () => {
   await page.goto(`${origin()}?pace=0`);
   await start();
+  await decide();
   await page.getByRole('button', { name: 'Answer' }).click();
   await completed();
   const first = await cards();
   await page.getByRole('button', { name: 'Run it again' }).click();
+  await decide();
   await page.getByRole('button', { name: 'Answer' }).click();
   await completed();
   assert.deepEqual(await cards(), first);
@@ -150,6 +172,7 @@ test('the page follows the colour scheme and fits a narrow window', async () => 
   assert.notEqual(await ground(), light);
 
   await start();
+  await decide();
   await page.getByRole('button', { name: 'Answer' }).click();
   await completed();
   const overflow = (selector) => page.locator(selector).evaluate((box) => box.scrollWidth - box.clientWidth);

@@ -5,9 +5,11 @@ import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { SCRIPT } from '../../demo/script.mjs';
 
 const repository = fileURLToPath(new URL('../..', import.meta.url));
-const logs = ['operations', 'security', 'editor'].map((id) => `demo/logs/${id}.jsonl`);
+const lists = ['operations', 'security', 'editor', 'editor-approved', 'editor-denied'];
+const logs = lists.map((id) => `demo/logs/${id}.jsonl`);
 
 let folder;
 before(async () => {
@@ -63,7 +65,7 @@ test('C51: the demo prints the same bytes each time, and its journal has the sam
   assert.match(again.stderr, /Again the same \d+ bytes/);
   // A pace changes nothing of what is printed; times are not on standard output.
   assert.equal((await run('main.mjs', '--pace', '1')).stdout, first.stdout);
-  assert.match(first.stderr, /^Engine: \d+\.\d ms for 7 turns and 13 model calls/m);
+  assert.match(first.stderr, /^Engine: \d+\.\d ms for 7 turns and 14 model calls/m);
 });
 
 test('the demo shows everyone, the tools they used, what it cost and where the journal went', async () => {
@@ -71,12 +73,48 @@ test('the demo shows everyone, the tools they used, what it cost and where the j
   const names = stdout.split('\n').filter((line) => /^(operations|security|editor|author)( yields)?$/.test(line));
   assert.deepEqual(names, ['operations', 'security', 'editor', 'operations', 'security yields', 'editor', 'author']);
   assert.match(stdout, /> read_section\("Secrets"\)/);
-  assert.match(stdout, /^all +13 +\d+ +\d+ +\d+\.\d\d USD$/m);
+  assert.match(stdout, /^all +14 +\d+ +\d+ +\d+\.\d\d USD$/m);
   const [, entries] = /^Journal: (\d+) entries in \.demo\/journal\.jsonl$/m.exec(stdout);
   const lines = await journalLines();
   assert.equal(lines.length, Number(entries));
   assert.match(Object.keys(JSON.parse(lines[0]))[0], /^[a-z-]+\/1$/);
 });
+
+const kept = (name) => join(folder, '.demo', name);
+
+test('A69 A70 the report is kept where that is approved, and not where it is denied', async () => {
+  const approved = await run('main.mjs', '--approval', 'yes');
+  assert.match(approved.stdout, /^\[editor asks leave to run save_report\]\n\n\[it may\]$/m);
+  assert.match(approved.stdout, /> save_report\(\)/);
+  assert.match(await readFile(kept('report.md'), 'utf8'), /^Report to the author\./);
+  const denied = await run('main.mjs', '--approval', 'no');
+  assert.equal(denied.status, 0, denied.stderr);
+  assert.match(denied.stdout, /^\[it may not\]$/m);
+  assert.doesNotMatch(denied.stdout, /> save_report\(\)/);
+  await assert.rejects(readFile(kept('report.md')), { code: 'ENOENT' });
+  const again = await run('main.mjs', '--again');
+  assert.deepEqual([again.status, again.stdout], [0, denied.stdout]);
+});
+
+for (const [word, list] of [
+  ['yes', 'editor-approved'],
+  ['no', 'editor-denied'],
+]) {
+  test(`A76 a report that one program leaves to be approved is answered by another: ${word}`, async () => {
+    const whole = await run('main.mjs', '--approval', word);
+    const first = await run('main.mjs', '--approval', 'later');
+    assert.equal(first.status, 0, first.stderr);
+    await assert.rejects(readFile(kept('report.md')), { code: 'ENOENT' });
+    const second = await run('main.mjs', '--answer', word);
+    assert.equal(second.status, 0, second.stderr);
+    assert.match(second.stdout, new RegExp(SCRIPT[list][0].says.slice(0, 30)));
+    const table = /^participant[\s\S]*^all .*$/m;
+    assert.equal(table.exec(second.stdout)[0], table.exec(whole.stdout)[0], 'the same calls, none twice');
+    const third = await run('main.mjs', '--answer', word);
+    assert.deepEqual([third.status, third.stdout], [1, '']);
+    assert.match(third.stderr, /Nothing was left open/);
+  });
+}
 
 test("the author's line is the one that was given, and --again takes it once more", async () => {
   const given = await run('main.mjs', '--line', 'No, and here is why.');
@@ -88,16 +126,18 @@ test("the author's line is the one that was given, and --again takes it once mor
   assert.equal((await run('main.mjs', '--again')).status, 1);
 });
 
-test("the author's line is asked for on a terminal", { skip: process.platform !== 'linux' }, async () => {
+test("leave and the author's line are asked for on a terminal", { skip: process.platform !== 'linux' }, async () => {
   // util-linux's `script` gives the demo a terminal of its own.
   const command = `${process.execPath} ${join(folder, 'demo/main.mjs')} --pace 0`;
   const child = spawn('script', ['-qec', command, '/dev/null'], { stdio: ['pipe', 'pipe', 'pipe'] });
   child.stdout.on('data', (text) => {
+    if (String(text).includes('yes, no or later')) child.stdin.write('no\n');
     if (String(text).includes('You are the author')) child.stdin.write('Typed by hand.\n');
   });
   const { status, stdout } = await ended(child);
   assert.equal(status, 0, stdout);
   assert.match(stdout.replaceAll('\r', ''), /^author\n {2}Typed by hand\.$/m);
+  assert.match(stdout, /\[it may not\]/);
 });
 
 test('recording anew writes the logs that are shipped', async () => {
@@ -126,8 +166,9 @@ test('a changed document fails the demo until it is recorded anew', async (t) =>
 test('--help says what the demo takes, and anything else is refused', async () => {
   const { status, stdout } = await run('main.mjs', '--help');
   assert.equal(status, 0);
-  for (const option of ['--line', '--again', '--pace']) assert.ok(stdout.includes(option), option);
-  for (const wrong of [['--nothing'], ['--pace', 'slow'], ['words']]) {
+  for (const option of ['--approval', '--answer', '--line', '--again', '--pace'])
+    assert.ok(stdout.includes(option), option);
+  for (const wrong of [['--nothing'], ['--pace', 'slow'], ['--approval', 'maybe'], ['--answer', 'later'], ['words']]) {
     const { status, stderr } = await run('main.mjs', ...wrong);
     assert.equal(status, 2, wrong.join(' '));
     assert.match(stderr, /--help/);
