@@ -10,5 +10,6 @@ mod render;
 mod selector;
 mod session;
 mod session_host;
+mod session_interleavings;
 mod tools;
 mod wire;
