@@ -20,7 +20,13 @@ before(async () => {
   const types = await readFile(new URL('./types.ts', import.meta.url), 'utf8');
   const web = await readFile(new URL('./types-web.ts', import.meta.url), 'utf8');
   const conversation = await readFile(new URL('./types-conversation.ts', import.meta.url), 'utf8');
-  project = await consumer({ 'main.ts': types, 'conversation.ts': conversation, 'web.ts': web });
+  const session = await readFile(new URL('./types-session.ts', import.meta.url), 'utf8');
+  project = await consumer({
+    'main.ts': types,
+    'conversation.ts': conversation,
+    'session.ts': session,
+    'web.ts': web,
+  });
   await symlink(join(rootTools, '@types'), join(project.folder, 'node_modules/@types'));
   await symlink(join(rootTools, 'undici-types'), join(project.folder, 'node_modules/undici-types'));
   for (const [mode, options] of Object.entries(modes)) {
@@ -31,7 +37,8 @@ before(async () => {
       exactOptionalPropertyTypes: true,
       noEmit: true,
     };
-    const files = mode === 'bundler' ? ['main.ts', 'conversation.ts', 'web.ts'] : ['main.ts', 'conversation.ts'];
+    const everywhere = ['main.ts', 'conversation.ts', 'session.ts'];
+    const files = mode === 'bundler' ? [...everywhere, 'web.ts'] : everywhere;
     await write(project.folder, { [`tsconfig.${mode}.json`]: JSON.stringify({ compilerOptions, files }) });
   }
 });
