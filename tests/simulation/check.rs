@@ -70,6 +70,11 @@ impl Check {
         }
     }
 
+    /// This handle was loaded at a revision; observers begin there.
+    pub fn restored(&mut self, revision: u64) {
+        self.emitted = revision;
+    }
+
     pub fn input(&mut self, now: Now, input: &Input) {
         self.calls.input(input);
         self.claim = self.claim.filter(|(_, until)| now.mono < *until);

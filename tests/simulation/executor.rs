@@ -124,6 +124,7 @@ impl Executor {
         let tasks = std::mem::take(&mut *self.tasks.borrow_mut());
         drop(tasks);
         self.sleepers.borrow_mut().clear();
+        self.ready.lock().unwrap().clear();
     }
 }
 

@@ -5,7 +5,7 @@ use crate::check::Check;
 use crate::executor::{First, Promise, race};
 use crate::faults::Fault;
 use crate::world::World;
-use crate::{member, selector, traces, wire};
+use crate::{crash, member, selector, traces, wire};
 use agent_roundtable::conversation::effect::{Effect, Emission, Reply, Restore, ServiceRefusal, Summary, TurnView};
 use agent_roundtable::conversation::error::{RoundtableError, StoreFailure, Thrown};
 use agent_roundtable::conversation::event::EventKind;
@@ -19,6 +19,7 @@ use agent_roundtable::record::execution::ExecutionRecord;
 use agent_roundtable::record::model::{
     self, Checkpoint, CompletedTurn, Id, Message, Outcome, ParticipantResponse, StopReason,
 };
+use agent_roundtable::record::state::State;
 use agent_roundtable::record::usage::{ModelCall, Money, UsageRecord, UsageReport};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -39,6 +40,8 @@ pub struct Inner {
     pub trace: RefCell<Vec<String>>,
     /// Over all effects.
     pub digest: RefCell<EffectDigest>,
+    /// How far the selector at hand is in its script.
+    pub selector_place: Cell<u64>,
     driver: RefCell<Weak<Driver<SimHost>>>,
     attempts: RefCell<BTreeMap<Id, Rc<Attempt>>>,
     sessions: RefCell<BTreeMap<SessionId, Rc<Session>>>,
@@ -87,6 +90,7 @@ impl SimHost {
             mirror: RefCell::default(),
             trace: RefCell::default(),
             digest: RefCell::default(),
+            selector_place: Cell::default(),
             driver: RefCell::default(),
             attempts: RefCell::default(),
             sessions: RefCell::default(),
@@ -95,6 +99,18 @@ impl SimHost {
             timers: RefCell::default(),
             next_id: Cell::new(0),
         }))
+    }
+
+    /// What a shell takes over from a loaded record.
+    pub fn restore(&self, state: &State) {
+        *self.mirror.borrow_mut() = Mirror {
+            revision: state.revision,
+            messages: state.messages.clone(),
+            completed: state.turns.clone(),
+            requests: state.open_requests().map(|ask| ask.request.clone()).collect(),
+        };
+        self.selector_place.set(state.selector_checkpoint.as_ref().map_or(0, |saved| crash::steps_of(Some(saved))));
+        self.check.borrow_mut().restored(state.revision);
     }
 
     pub fn bind(&self, driver: &Rc<Driver<SimHost>>) {
@@ -257,12 +273,10 @@ impl Host for SimHost {
         participant: usize,
         checkpoint: Option<Checkpoint>,
     ) -> Result<SessionTraits, Thrown> {
-        let opened = member::open(self, participant, checkpoint).await;
-        if opened.is_ok() {
-            let made = Session { participant, steps: Cell::new(0) };
-            self.sessions.borrow_mut().insert(session, Rc::new(made));
-        }
-        opened
+        let (traits, steps) = member::open(self, participant, checkpoint).await?;
+        let made = Session { participant, steps: Cell::new(steps) };
+        self.sessions.borrow_mut().insert(session, Rc::new(made));
+        Ok(traits)
     }
 
     async fn run_turn(&self, session: SessionId, turn: Rc<TurnView>) -> Result<Outcome, Thrown> {

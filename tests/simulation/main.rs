@@ -8,7 +8,8 @@
 //! `schedule` makes a `world` from a seed: a `plan` (who, which limits, how rough), an `executor` (virtual
 //! time, seeded polling), a `store` behind a `wire` that loses things, a `rival` host. `script`, `answers`,
 //! `member`, `selector` and `metering` play the people and the host code; `host` implements the driver's
-//! ports. `shadow`, `ledger` and `events` read the journal a second time, written from the rules, and `forks` copies it;
+//! ports. `shadow`, `ledger` and `events` read the journal a second time, written from the rules, and
+//! `forks` copies it; `crash` kills a process at every write and lets another go on.
 //! `check` and `calls` hold the machine to them at every step, and `distortion` shows that they can fail.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -16,6 +17,7 @@ mod answers;
 mod calls;
 mod check;
 mod coverage;
+mod crash;
 mod distortion;
 mod events;
 mod executor;
@@ -64,6 +66,12 @@ fn c50_no_schedule_breaks_a_rule() {
         assert!(missing.is_empty(), "never occurred: {missing:?}");
         assert!(forbidden.is_empty(), "occurred: {forbidden:?}");
     }
+}
+
+/// C50: a process that dies at any write is followed by one that ends the conversation as it would have.
+#[test]
+fn c50_a_crash_at_every_write_loses_nothing_and_repeats_nothing() {
+    crash::at_every_write();
 }
 
 /// C51: the same inputs give the same effects.

@@ -4,7 +4,7 @@ use crate::executor::{First, race};
 use crate::faults::Fault;
 use crate::host::{Attempt, SimHost};
 use crate::plan::{CHECKPOINT_VERSION, Role};
-use crate::{metering, recording};
+use crate::{crash, metering, recording};
 use agent_roundtable::conversation::effect::TurnView;
 use agent_roundtable::conversation::error::{Thrown, UnsettledTurn};
 use agent_roundtable::conversation::input::{Request, SessionId, SessionTraits};
@@ -12,27 +12,43 @@ use agent_roundtable::record::model::{
     Checkpoint, Decision, Id, Outcome, ParticipantRequest, ParticipantResponse, RequestKind, StopReason,
 };
 use agent_roundtable::value::{CanonicalJson, Json};
+use std::cell::Cell;
 use std::rc::Rc;
 
-pub async fn open(host: &SimHost, participant: usize, checkpoint: Option<Checkpoint>) -> Result<SessionTraits, Thrown> {
+/// Opens a session; its traits, and the steps it has gone.
+pub async fn open(
+    host: &SimHost,
+    participant: usize,
+    checkpoint: Option<Checkpoint>,
+) -> Result<(SessionTraits, u64), Thrown> {
     let (world, role) = (&host.world, &host.world.plan.roles[participant]);
     world.executor.sleep(world.pause_ms()).await;
     world.demand(checkpoint.is_none() || role.has_checkpoint, || "C33: a checkpoint nobody gave".to_owned());
     if world.strikes(Fault::OpenFailed) {
         return Err(thrown("the session does not open"));
     }
-    Ok(SessionTraits { can_resume: role.can_continue, can_checkpoint: role.has_checkpoint })
+    let steps = world.script().map_or(0, |_| crash::steps_of(checkpoint.as_ref()));
+    Ok((SessionTraits { can_resume: role.can_continue, can_checkpoint: role.has_checkpoint }, steps))
 }
 
 pub async fn checkpoint(host: &SimHost, session: SessionId) -> Result<Checkpoint, Thrown> {
     let world = &host.world;
     world.executor.sleep(world.pause_ms()).await;
+    if world.script().is_some() {
+        return Ok(private_state_of(CHECKPOINT_VERSION, host.session(session).unwrap().steps.get()));
+    }
     let bad = world.strikes(Fault::BadCheckpoint);
     if bad && world.rng.chance(500) {
         return Err(thrown("no checkpoint today"));
     }
     let steps = host.session(session).map_or(0, |session| session.steps.get());
     Ok(private_state(host, if bad { "sim/0" } else { CHECKPOINT_VERSION }, steps))
+}
+
+/// The private state of a member that has gone so many steps; each adds itself.
+pub fn private_state_of(version: &str, steps: u64) -> Checkpoint {
+    let data = CanonicalJson::of(&Json::Number(steps as f64));
+    Checkpoint { version: version.into(), append: Some(vec![data.clone()]), data }
 }
 
 /// Private state with a canary in the head and, sometimes, in what it appends.
@@ -56,7 +72,9 @@ pub async fn contribute(
         return Err(thrown("no session"));
     };
     world.demand(session.participant == turn.participant, || "a session of another participant".to_owned());
-    session.steps.set(session.steps.get() + 1);
+    if world.script().is_none() {
+        session.steps.set(session.steps.get() + 1);
+    }
     let role = world.plan.roles[turn.participant].clone();
     let known = host.mirror.borrow().messages.len();
     let unknown = turn.messages.iter().any(|position| *position >= known);
@@ -66,13 +84,19 @@ pub async fn contribute(
         world.log(|| format!("{} hangs", role.id));
         return hang(host, &attempt, &role).await;
     }
-    match race(work(host, &attempt, &role, &turn.turn_id), attempt.signal.wait()).await {
+    match race(work(host, &attempt, &role, &turn.turn_id, &session.steps), attempt.signal.wait()).await {
         First::Left(outcome) => outcome,
         First::Right(reason) => obey(host, &role, reason).await,
     }
 }
 
-async fn work(host: &SimHost, attempt: &Rc<Attempt>, role: &Role, turn: &Id) -> Result<Outcome, Thrown> {
+async fn work(
+    host: &SimHost,
+    attempt: &Rc<Attempt>,
+    role: &Role,
+    turn: &Id,
+    steps: &Cell<u64>,
+) -> Result<Outcome, Thrown> {
     let world = &host.world;
     if world.strikes(Fault::MemberThrew) {
         return Err(thrown("a fault of its own"));
@@ -86,6 +110,13 @@ async fn work(host: &SimHost, attempt: &Rc<Attempt>, role: &Role, turn: &Id) -> 
     world.executor.sleep(world.pause_ms()).await;
     if world.strikes(Fault::MemberThrew) {
         return Err(thrown("a late fault of its own"));
+    }
+    if let Some(script) = world.script() {
+        script.perform(world, role, steps.get());
+        world.executor.sleep(world.pause_ms()).await;
+        let (outcome, after) = script.outcome(role, steps.get(), &world.people());
+        steps.set(after);
+        return Ok(outcome);
     }
     Ok(outcome(host, role))
 }

@@ -3,7 +3,7 @@
 use crate::executor::{First, race};
 use crate::faults::Fault;
 use crate::host::{Attempt, SimHost};
-use crate::member::{private_state, thrown};
+use crate::member::{private_state, private_state_of, thrown};
 use crate::metering;
 use crate::plan::CHECKPOINT_VERSION;
 use agent_roundtable::conversation::error::Thrown;
@@ -30,6 +30,12 @@ async fn decide(host: &SimHost, attempt: &Rc<Attempt>) -> Result<Decision, Throw
     let world = &host.world;
     let plan = world.plan.host_selector.as_ref().ok_or_else(|| thrown("the built-in policy is not asked"))?;
     world.executor.sleep(world.pause_ms()).await;
+    if let Some(script) = world.script() {
+        let selection = script.decision(host.selector_place.get());
+        host.selector_place.set(host.selector_place.get() + 1);
+        let checkpoint = Some(private_state_of(CHECKPOINT_VERSION, host.selector_place.get()));
+        return Ok(Decision { selection, checkpoint });
+    }
     if world.strikes(Fault::SelectorThrew) {
         return Err(thrown("the selector fell over"));
     }

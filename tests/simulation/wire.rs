@@ -12,7 +12,7 @@ use std::rc::Rc;
 type Answer<T> = Result<T, StoreFailure>;
 
 pub async fn create(world: &Rc<World>, entries: Rc<[String]>, summary: Summary) -> Answer<()> {
-    call(world, move |store, _| store.create(&entries, &summary)).await
+    write(world, move |store, _| store.create(&entries, &summary)).await
 }
 
 pub async fn claim(world: &Rc<World>, owner_id: Id, lease_ms: u64) -> Answer<Claim> {
@@ -59,12 +59,24 @@ pub async fn append(
 ) -> Answer<u64> {
     break_claim(world);
     let revision =
-        call(world, move |store, now| store.append(&claim, expected_revision, &operation_id, &entries, now)).await?;
+        write(world, move |store, now| store.append(&claim, expected_revision, &operation_id, &entries, now)).await?;
     if world.strikes(Fault::WrongReceipt) {
         world.excuse(&world.excuses.store_failed);
         return Ok(revision + world.rng.between(1, 3));
     }
     Ok(revision)
+}
+
+/// A call that writes: the process may die before it or after.
+async fn write<T: 'static>(world: &Rc<World>, act: impl FnOnce(&mut Store, u64) -> Answer<T> + 'static) -> Answer<T> {
+    if world.dies(false) {
+        return std::future::pending().await;
+    }
+    let answer = call(world, act).await;
+    if world.dies(true) {
+        return std::future::pending().await;
+    }
+    answer
 }
 
 /// One call: it may be lost on the way, its acknowledgement may be lost on the way back, and it may

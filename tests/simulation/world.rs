@@ -1,6 +1,7 @@
 //! What all parts of one schedule share: time, chance, the store, the reference and the first violation.
 
 use crate::coverage::Coverage;
+use crate::crash::{Crash, Script};
 use crate::events::expected_events;
 use crate::executor::Executor;
 use crate::faults::{Fault, Faults};
@@ -13,7 +14,7 @@ use crate::store::Store;
 use agent_roundtable::record::State;
 use agent_roundtable::record::codec;
 use agent_roundtable::record::entry::Entry;
-use agent_roundtable::record::model::RunOutcome;
+use agent_roundtable::record::model::{Id, RunOutcome};
 use serde_json::Value;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -46,6 +47,13 @@ pub struct World {
     pub excuses: Excuses,
     /// Set once something happened that may end the conversation as `failed`.
     pub may_fail: Cell<bool>,
+    /// What everybody plays, where nothing is left to chance.
+    pub script: RefCell<Option<Rc<Script>>>,
+    /// When the present process dies.
+    pub crash: Cell<Option<Crash>>,
+    pub crashed: Cell<bool>,
+    /// Writes that reached the store or died on the way.
+    pub writes: Cell<u64>,
     failure: RefCell<Option<String>>,
     pub watch: Watch,
     counter: Cell<u64>,
@@ -79,6 +87,10 @@ impl World {
             coverage,
             excuses: Excuses::default(),
             may_fail: Cell::new(false),
+            script: RefCell::default(),
+            crash: Cell::default(),
+            crashed: Cell::default(),
+            writes: Cell::default(),
             failure: RefCell::default(),
             watch,
             counter: Cell::new(0),
@@ -168,6 +180,29 @@ impl World {
         if let Err(error) = result {
             self.fail(format!("C43: the engine's fold refuses what it wrote: {error}: {entry:?}"));
         }
+    }
+
+    pub fn script(&self) -> Option<Rc<Script>> {
+        self.script.borrow().clone()
+    }
+
+    /// The external participants.
+    pub fn people(&self) -> Vec<Id> {
+        self.plan.roles.iter().filter(|role| role.is_external).map(|role| role.id.clone()).collect()
+    }
+
+    /// Whether the process dies here: nothing comes back to it any more.
+    pub fn dies(&self, landed: bool) -> bool {
+        let here = self.crash.get().is_some_and(|crash| crash.landed == landed && crash.write == self.writes.get());
+        if landed {
+            self.writes.set(self.writes.get() + 1);
+        }
+        if here {
+            self.log(|| format!("CRASH {:?}", self.crash.get()));
+            self.crash.set(None);
+            self.crashed.set(true);
+        }
+        here
     }
 
     /// Whether the batch of this revision holds an entry of this kind about this id.
