@@ -5,6 +5,7 @@ use crate::record::usage::ModelCall;
 use crate::runtime::agent::AgentLoop;
 use crate::runtime::metering::{self, UsageMetadata};
 use crate::runtime::render::{IncrementMessage, render_shared_increment};
+use crate::runtime::session;
 use crate::runtime::session::permission::Permissions;
 use crate::runtime::wire::{self, OpenError};
 use crate::value::read::read;
@@ -110,4 +111,17 @@ pub fn call_report(outcome: &str, call: &str, metadata: &str) -> Result<String, 
         other => metering::without_reply(&call, other == "cancelled"),
     };
     write(&report).map_err(failed)
+}
+
+/// The approval requests of a runtime outside of the engine, as a JSON array.
+#[wasm_bindgen(js_name = approvalRequests)]
+pub fn approval_requests(asked: &str) -> Result<String, JsValue> {
+    session::wire::requests(asked).map_err(|error| JsValue::from(error.message))
+}
+
+/// The answers to such requests, as a JSON array of `[responseId, approved, reason]`; throws the text of what does
+/// not fit.
+#[wasm_bindgen(js_name = approvalAnswers)]
+pub fn approval_answers(answered: &str) -> Result<String, JsValue> {
+    session::wire::answers(answered).map_err(|error| JsValue::from(error.to_string()))
 }

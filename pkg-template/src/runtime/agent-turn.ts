@@ -20,6 +20,7 @@ import {
 import { type History, messageFrom } from './history.js';
 import { meterJournal } from './metering.js';
 import { askCache, callModel, type ModelRequest } from './model-call.js';
+import { unlessStopped } from './stop.js';
 import type { ExecutionJournal, ExecutionRecord } from './types.js';
 import { type LoopEffect, type LoopInput, type LoopRecord, type PermitCall, type ToolRun, tell } from './wire.js';
 
@@ -363,20 +364,7 @@ export class AgentTurn {
 
   /** The value, or nothing where the turn is stopped and a macrotask later the value is still not there. */
   #unlessStopped<T>(work: Promise<T>): Promise<T | undefined> {
-    return new Promise((resolve, reject) => {
-      const { signal } = this.#stop;
-      let timer: ReturnType<typeof setTimeout> | undefined;
-      const onStop = (): void => {
-        timer = setTimeout(() => resolve(undefined), 0);
-      };
-      const done = (): void => {
-        signal.removeEventListener('abort', onStop);
-        clearTimeout(timer);
-      };
-      if (signal.aborted) onStop();
-      else signal.addEventListener('abort', onStop, { once: true });
-      work.then(resolve, reject).finally(done);
-    });
+    return unlessStopped(work, this.#stop.signal);
   }
 
   #failure(effect: LoopEffect & { kind: 'fail' }): unknown {

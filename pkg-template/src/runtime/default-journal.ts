@@ -39,8 +39,8 @@ export function forgetDefaultJournal(sessionId: string): void {
   sessions.delete(sessionId);
 }
 
-// The order in which members were set does not make another record.
-function canonical(value: unknown): string {
+/** JSON text in which the order of members does not matter. */
+export function canonical(value: unknown): string {
   return JSON.stringify(value, (_key, member: unknown) => {
     if (typeof member !== 'object' || member === null || Array.isArray(member)) return member;
     return Object.fromEntries(Object.entries(member).sort(([a], [b]) => (a < b ? -1 : 1)));

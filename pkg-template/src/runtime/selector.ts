@@ -18,6 +18,7 @@ import { AgentTurn } from './agent-turn.js';
 import { RuntimeParticipantError, SelectorDecisionError } from './errors.js';
 import { History } from './history.js';
 import { claim } from './leases.js';
+import { unlessStopped } from './stop.js';
 import type { AgentOptions, ToolSchema } from './types.js';
 
 /** The most members of a group. */
@@ -120,7 +121,8 @@ class ModelSelector {
     const { signal } = options;
     if (context.participants.length === 0)
       throw new SelectorDecisionError('no-candidates', 'nobody takes part in the conversation');
-    const made = await unlessAborted(this.#agent(), signal);
+    const made = await unlessStopped(this.#agent(), signal);
+    if (made === undefined || signal.aborted) throw signal.reason;
     const free = claim(made.objects);
     try {
       const agent = await this.#read(made);
@@ -261,16 +263,6 @@ function block(message: SharedMessage): string {
   const text = currentEngine().engine.renderIncrement(undefined, [message.participantId, message.content], false);
   if (Object.isFrozen(message)) rendered.set(message, text);
   return text;
-}
-
-/** The value, or the signal's reason, whichever is there first. */
-function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const stop = (): void => reject(signal.reason as Error);
-    if (signal.aborted) stop();
-    signal.addEventListener('abort', stop, { once: true });
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', stop));
-  });
 }
 
 /** For calls from outside a conversation. */

@@ -5,6 +5,7 @@ pub mod approval;
 pub mod checkpoint;
 pub mod permission;
 pub mod records;
+pub mod wire;
 
 use super::fingerprint::sha256_hex;
 use crate::value::Json;

@@ -1,0 +1,148 @@
+/** What crosses between a foreign runtime and its session: results, answers and checkpoints, checked. */
+
+import { currentEngine } from '../engine.js';
+import type { JsonValue, ParticipantCheckpoint, ParticipantResponse, ParticipantTurn } from '../types.js';
+import { BadValue, deepFreeze, describe, elements, exactly, jsonText, members } from '../values.js';
+import { ExecutionError, RuntimeParticipantError } from './errors.js';
+import type { RuntimeResult, ToolApproval } from './foreign-types.js';
+
+/** The version of the checkpoints. */
+export const VERSION = 'runtime/1';
+/** The most requests of one wait. */
+const MAX_REQUESTS = 64;
+
+/** A tool call that waits for an answer. */
+export interface ApprovalRequest {
+  readonly id: string;
+  readonly reason: string;
+  readonly kind: 'approval';
+  readonly data: { toolCallId: string; toolName: string; arguments: JsonValue; [key: string]: JsonValue };
+}
+
+/** A run that waits. */
+export interface Pending {
+  readonly executionId: string;
+  readonly requests: readonly ApprovalRequest[];
+  readonly state: JsonValue;
+}
+
+/** What a session is at a boundary. */
+export interface State {
+  readonly history: readonly JsonValue[];
+  readonly firstTurnDone: boolean;
+  readonly pending: Pending | null;
+}
+
+/** @throws `checkpoint-invalid`, naming what does not fit */
+export function restore(
+  checkpoint: ParticipantCheckpoint,
+  sessionId: string,
+  environment: string,
+  forked: boolean,
+): State {
+  const refuse = (problem: string): never => {
+    throw new RuntimeParticipantError('checkpoint-invalid', problem);
+  };
+  if (checkpoint.version !== VERSION) refuse(`its version is not ${VERSION}`);
+  const { append = [], data } = checkpoint;
+  try {
+    const head = members(data, 'data');
+    const [written, firstTurnDone, pending] = [head.get('sessionId'), head.get('firstTurnDone'), head.get('pending')];
+    if (typeof written !== 'string' || written === '') refuse('data.sessionId: expected a string');
+    if (written !== sessionId && !forked)
+      refuse('the conversation or participant differs from the one that wrote it (data.sessionId)');
+    if (head.get('environment') !== environment) refuse('the environment differs from the one that wrote it');
+    if (typeof firstTurnDone !== 'boolean') refuse('data.firstTurnDone: expected true or false');
+    if (pending !== null && written !== sessionId)
+      refuse('what waits in another conversation cannot be answered in a fork of it (data.pending)');
+    return {
+      history: deepFreeze(append.map((item) => structuredClone(item))),
+      firstTurnDone: firstTurnDone === true,
+      pending: pending === null ? null : readPending(pending),
+    };
+  } catch (error) {
+    if (error instanceof BadValue) return refuse(error.message);
+    throw error;
+  }
+}
+
+function readPending(value: unknown): Pending {
+  const found = exactly(value, 'data.pending', ['executionId', 'requests', 'state']);
+  const requests = elements(found.get('requests'), 'data.pending.requests', MAX_REQUESTS);
+  if (typeof found.get('executionId') !== 'string' || requests.length === 0)
+    throw new BadValue('data.pending', 'names no execution or no requests');
+  for (const [index, request] of requests.entries()) {
+    const path = `data.pending.requests[${index}]`;
+    const given = exactly(request, path, ['id', 'reason', 'kind', 'data']);
+    for (const key of ['toolCallId', 'toolName', 'arguments'])
+      if (!members(given.get('data'), `${path}.data`).has(key)) throw new BadValue(`${path}.data.${key}`, 'is missing');
+  }
+  return deepFreeze(JSON.parse(jsonText(value, 'data.pending')) as unknown) as Pending;
+}
+
+/** A result as data of its own, frozen. */
+export function readResult(value: unknown): RuntimeResult {
+  try {
+    const found = members(value, 'result');
+    if (found.has('interruptions')) {
+      const given = elements(found.get('interruptions'), 'result.interruptions', MAX_REQUESTS);
+      if (given.length === 0) throw new BadValue('result.interruptions', 'is empty');
+      const interruptions = given.map((item, index) => {
+        const path = `result.interruptions[${index}]`;
+        const { toolCallId, toolName, arguments: args } = Object.fromEntries(members(item, path));
+        for (const [key, name] of Object.entries({ toolCallId, toolName }))
+          if (typeof name !== 'string' || name === '') throw new BadValue(`${path}.${key}`, 'must be a string');
+        const json: unknown = JSON.parse(jsonText({ toolCallId, toolName, arguments: args ?? null }, path));
+        return json as ToolApproval;
+      });
+      return { interruptions, state: JSON.parse(jsonText(found.get('state'), 'result.state')) as JsonValue };
+    }
+    const finalOutput = found.get('finalOutput') ?? null;
+    if (finalOutput !== null && typeof finalOutput !== 'string')
+      throw new BadValue('result.finalOutput', `must be a string or null, not ${describe(finalOutput)}`);
+    const items = elements(found.get('newItems'), 'result.newItems', Infinity);
+    const read = (item: unknown, index: number): JsonValue =>
+      deepFreeze(JSON.parse(jsonText(item, `result.newItems[${index}]`)) as JsonValue);
+    return { finalOutput, newItems: items.map(read) };
+  } catch (error) {
+    if (error instanceof BadValue) throw new ExecutionError('EXECUTION_REPLY_INVALID', error.message);
+    throw error;
+  }
+}
+
+/** An answer and the action it is about. */
+export interface ReadAnswer {
+  readonly requestId: string;
+  readonly responseId: string;
+  readonly approved: boolean;
+  readonly reason: string | undefined;
+  readonly action: ToolApproval;
+}
+
+/** @throws `identity-mismatch` for an answer that does not fit what waits */
+export function readAnswers(
+  turn: ParticipantTurn,
+  pending: Pending,
+  responses: readonly ParticipantResponse[],
+): ReadAnswer[] {
+  const { conversationId, participantId, turnId, groupId } = turn;
+  const requests = pending.requests.map(({ id, data }) => ({ id, data }));
+  const mismatch = (problem: string): RuntimeParticipantError =>
+    new RuntimeParticipantError('identity-mismatch', problem);
+  let text: string;
+  try {
+    text = jsonText({ conversationId, participantId, turnId, groupId, requests, responses }, 'answers');
+    text = currentEngine().engine.approvalAnswers(text);
+  } catch (error) {
+    if (error instanceof BadValue) throw mismatch(error.message);
+    if (typeof error === 'string') throw mismatch(error);
+    throw error;
+  }
+  const found = JSON.parse(text) as [string, boolean, string | null][];
+  return requests.map(({ id, data }, index) => {
+    const [responseId, approved, reason] = found[index] as [string, boolean, string | null];
+    const { toolCallId, toolName, arguments: args } = data;
+    const action = { toolCallId, toolName, arguments: args };
+    return { requestId: id, responseId, approved, reason: reason ?? undefined, action };
+  });
+}

@@ -1,0 +1,296 @@
+/** Agents of other SDKs as participants: rendering, metering, waits, checkpoints and leases are the session's. */
+
+import { currentEngine } from '../engine.js';
+import { RoundtableError } from '../errors.js';
+import type {
+  AgentParticipant,
+  JsonValue,
+  ParticipantCheckpoint,
+  ParticipantExecutionOptions,
+  ParticipantLease,
+  ParticipantOutcome,
+  ParticipantResponse,
+  ParticipantSession,
+  ParticipantTurn,
+  TurnServices,
+} from '../types.js';
+import { BadValue, deepFreeze, describe, isFunction, MAX_TEXT } from '../values.js';
+import { type AgentContext, participant, type RuntimeParticipantOptions } from './agent.js';
+import { named } from './agent-options.js';
+import { clearDefaultJournal, forgetDefaultJournal, openDefaultJournal } from './default-journal.js';
+import { DeltaQueue } from './delta-queue.js';
+import { AbortedWithFailure, ExecutionError, RuntimeParticipantError } from './errors.js';
+import { Context } from './foreign-context.js';
+import type { AgentRuntime, RuntimeResult, ToolApprovalDecision } from './foreign-types.js';
+import { type ApprovalRequest, readAnswers, readResult, restore, type State, VERSION } from './foreign-values.js';
+import { claim } from './leases.js';
+import { meterJournal } from './metering.js';
+import { renderSharedIncrement } from './render.js';
+import { unlessStopped } from './stop.js';
+import type { ExecutionJournal, ExecutionRecord } from './types.js';
+
+/** What {@link runtimeParticipant} takes. */
+export interface ForeignParticipantOptions extends Omit<RuntimeParticipantOptions, 'onEvent'> {
+  /** Called once for each session. The runtime and its resources belong to that session. */
+  createRuntime(context: AgentContext): AgentRuntime | Promise<AgentRuntime>;
+  /** Where executions are recorded; default as for `sessionParticipant`. */
+  journal?(sessionId: string): ExecutionJournal;
+}
+
+/**
+ * A participant run by an agent SDK. It is shown what it has not read yet, rendered as for every other
+ * participant; its history and its tools' traces stay its own; a tool call that must be approved makes
+ * the turn wait, and the answer continues the same run.
+ */
+export function runtimeParticipant(options: ForeignParticipantOptions): AgentParticipant {
+  return participant(options, {
+    supportsContinuation: true,
+    checkpointVersions: [VERSION],
+    async openSession({ conversationId, participantId, checkpoint, forkedFrom }): Promise<ParticipantLease> {
+      const restoring = checkpoint !== undefined;
+      const runtime = await options.createRuntime({ conversationId, participantId, restoring });
+      const sessionId = JSON.stringify([conversationId, participantId]);
+      const free = claim(objectsOf(runtime), sessionId);
+      try {
+        const environment = readRuntime(runtime);
+        const restored =
+          checkpoint === undefined
+            ? { history: [], firstTurnDone: false, pending: null }
+            : restore(checkpoint, sessionId, environment, forkedFrom !== undefined);
+        const journal = options.journal?.(sessionId);
+        const render = options.render ?? renderSharedIncrement;
+        const session = new RuntimeSession({ runtime, sessionId, environment, journal, render, free }, restored);
+        return { session, release: () => session.release() };
+      } catch (error) {
+        await Promise.resolve(runtime.dispose?.()).catch(() => undefined);
+        free();
+        throw error;
+      }
+    },
+  });
+}
+
+function objectsOf(runtime: AgentRuntime): readonly object[] {
+  return named(() => {
+    if (typeof runtime !== 'object' || runtime === null)
+      throw new BadValue('createRuntime', `must give a runtime, not ${describe(runtime)}`);
+    return [runtime, ...(runtime.resources ?? [])];
+  });
+}
+
+function readRuntime(runtime: AgentRuntime): string {
+  return named(() => {
+    if (!isFunction(runtime.run)) throw new BadValue('runtime.run', 'must be a function');
+    if (runtime.resume !== undefined && !isFunction(runtime.resume))
+      throw new BadValue('runtime.resume', 'must be a function');
+    const environment: unknown = runtime.environment ?? '';
+    if (typeof environment !== 'string' || environment.length > MAX_TEXT)
+      throw new BadValue('runtime.environment', `must be a string of at most ${MAX_TEXT} UTF-16 units`);
+    return environment;
+  });
+}
+
+interface Setting {
+  readonly runtime: AgentRuntime;
+  readonly sessionId: string;
+  readonly environment: string;
+  readonly journal: ExecutionJournal | undefined;
+  readonly render: NonNullable<RuntimeParticipantOptions['render']>;
+  readonly free: () => void;
+}
+
+/** How a run is begun or continued. */
+type Start = (context: Context) => Promise<RuntimeResult>;
+
+class RuntimeSession implements ParticipantSession {
+  readonly #setting: Setting;
+  #state: State;
+  /** How much of the history a checkpoint has taken. */
+  #saved: number;
+  #running = false;
+  #released: Promise<void> | undefined;
+
+  constructor(setting: Setting, state: State) {
+    this.#setting = setting;
+    this.#state = state;
+    this.#saved = state.history.length;
+    // What a wait that was never saved left behind.
+    if (state.pending === null) clearDefaultJournal(setting.sessionId);
+  }
+
+  async runTurn(turn: ParticipantTurn, options: ParticipantExecutionOptions): Promise<ParticipantOutcome> {
+    const { runtime, render, sessionId } = this.#setting;
+    if (this.#state.pending !== null) {
+      const problem = 'an execution of this session waits for answers, so no other turn can start';
+      throw new ExecutionError('EXECUTION_RECOVERY_REQUIRED', problem);
+    }
+    const input: unknown = render({ turn, firstTurn: !this.#state.firstTurnDone });
+    if (typeof input !== 'string')
+      throw new ExecutionError('EXECUTION_INPUT_INVALID', `render must return a string, not ${describe(input)}`);
+    const executionId = turn.attemptId;
+    return this.#perform(turn, options, executionId, [], async (context) => {
+      await context.journal.append({
+        id: `${executionId}:start`,
+        executionId,
+        sessionId,
+        kind: 'execution-start',
+        turnId: turn.turnId,
+        input,
+      });
+      return runtime.run(input, context);
+    });
+  }
+
+  async resumeTurn(
+    turn: ParticipantTurn,
+    responses: readonly ParticipantResponse[],
+    options: ParticipantExecutionOptions,
+  ): Promise<ParticipantOutcome> {
+    const { runtime, sessionId } = this.#setting;
+    const { pending } = this.#state;
+    if (pending === null) throw new RuntimeParticipantError('identity-mismatch', 'nothing waits for an answer');
+    const answers = readAnswers(turn, pending, responses);
+    const { executionId } = pending;
+    const records = (await this.#journal(options.services).read?.(executionId)) ?? [];
+    if (records.length === 0) {
+      const problem = 'the execution journal has no records of the execution that waits';
+      throw new RuntimeParticipantError('journal-missing', problem);
+    }
+    return this.#perform(turn, options, executionId, records, async (context) => {
+      for (const { requestId, responseId, approved, reason } of answers) {
+        const answer = { requestId, responseId, approved, ...(reason === undefined ? {} : { reason }) };
+        await context.journal.append({ id: `${requestId}:answer`, executionId, sessionId, kind: 'answer', ...answer });
+      }
+      const decisions = answers.map(({ action, approved, reason }): ToolApprovalDecision => {
+        return reason === undefined ? { ...action, approved } : { ...action, approved, reason };
+      });
+      if (runtime.resume === undefined) throw unsupported();
+      return runtime.resume(structuredClone(pending.state), decisions, context);
+    });
+  }
+
+  async checkpoint(): Promise<ParticipantCheckpoint> {
+    this.#refuseReleased();
+    const { sessionId, environment } = this.#setting;
+    const { history, firstTurnDone, pending } = this.#state;
+    const append = history.slice(this.#saved);
+    this.#saved = history.length;
+    const data = { sessionId, environment, firstTurnDone, pending };
+    return { version: VERSION, data: structuredClone(data) as unknown as JsonValue, append };
+  }
+
+  /** Idempotent: later calls give the first one's promise. */
+  release(): Promise<void> {
+    this.#released ??= this.#close();
+    return this.#released;
+  }
+
+  async #close(): Promise<void> {
+    const { runtime, sessionId, free } = this.#setting;
+    try {
+      await runtime.dispose?.();
+    } finally {
+      if (this.#state.pending === null) forgetDefaultJournal(sessionId);
+      free();
+    }
+  }
+
+  #refuseReleased(): void {
+    if (this.#released !== undefined) throw new RoundtableError('disposed', 'the session was released');
+  }
+
+  #journal(services: TurnServices): ExecutionJournal {
+    const { journal, sessionId } = this.#setting;
+    if (journal !== undefined) return journal;
+    return services.journal?.durable === true ? services.journal : openDefaultJournal(sessionId);
+  }
+
+  async #perform(
+    turn: ParticipantTurn,
+    options: ParticipantExecutionOptions,
+    executionId: string,
+    records: readonly ExecutionRecord[],
+    start: Start,
+  ): Promise<ParticipantOutcome> {
+    this.#refuseReleased();
+    if (this.#running) throw new RoundtableError('busy', 'a turn is already running on this session');
+    this.#running = true;
+    const stop = new AbortController();
+    const onAbort = (): void => stop.abort(options.signal.reason);
+    options.signal.addEventListener('abort', onAbort, { once: true });
+    if (options.signal.aborted) onAbort();
+    const deltas = new DeltaQueue(
+      (text) => options.onDelta(text),
+      (error) => stop.abort(error),
+    );
+    const context = new Context({
+      history: this.#state.history,
+      signal: stop.signal,
+      sessionId: this.#setting.sessionId,
+      executionId,
+      turnId: turn.turnId,
+      attemptId: turn.attemptId,
+      journal: meterJournal(this.#journal(options.services), options.services),
+      records,
+      deltas,
+    });
+    try {
+      const result = await this.#result(context, start);
+      const before = this.#state;
+      // From here on the run is over, and an abort takes nothing back.
+      const outcome = this.#settle(executionId, context, result);
+      if (!stop.signal.aborted) await deltas.flush();
+      if (deltas.failure === undefined) return outcome;
+      this.#state = before;
+      throw deltas.failure.error;
+    } finally {
+      options.signal.removeEventListener('abort', onAbort);
+      deltas.close();
+      this.#running = false;
+      if (this.#state.pending === null) clearDefaultJournal(this.#setting.sessionId);
+    }
+  }
+
+  /** What the run came to, unless it is stopped first or the journal failed. */
+  async #result(context: Context, start: Start): Promise<RuntimeResult> {
+    const { signal } = context;
+    const failure = (error: unknown): unknown => {
+      if (!signal.aborted) return context.journalError ?? error;
+      return context.journalError === undefined
+        ? signal.reason
+        : new AbortedWithFailure(signal.reason, context.journalError);
+    };
+    if (signal.aborted) throw signal.reason;
+    let result: RuntimeResult | undefined;
+    try {
+      result = await unlessStopped(start(context), signal);
+    } catch (error) {
+      throw failure(error);
+    }
+    // Some SDKs resolve with what they have when they are stopped.
+    if (signal.aborted) throw failure(signal.reason);
+    if (context.journalError !== undefined) throw failure(context.journalError);
+    return readResult(result);
+  }
+
+  #settle(executionId: string, context: Context, result: RuntimeResult): ParticipantOutcome {
+    if ('interruptions' in result) {
+      if (this.#setting.runtime.resume === undefined) throw unsupported();
+      const asked = { executionId, callId: context.lastCallId, actions: result.interruptions };
+      const text = currentEngine().engine.approvalRequests(JSON.stringify(asked));
+      const requests = JSON.parse(text) as ApprovalRequest[];
+      const pending = deepFreeze({ executionId, requests, state: result.state });
+      this.#state = { ...this.#state, firstTurnDone: true, pending };
+      return { kind: 'wait', requests };
+    }
+    const { finalOutput, newItems } = result;
+    const history = Object.freeze([...this.#state.history, ...newItems]);
+    this.#state = { history, firstTurnDone: true, pending: null };
+    const content = finalOutput?.trim() ?? '';
+    return content === '' ? { kind: 'yield' } : { kind: 'speak', content };
+  }
+}
+
+function unsupported(): RuntimeParticipantError {
+  return new RuntimeParticipantError('unsupported-wait', 'the runtime was interrupted and has no resume');
+}
