@@ -171,6 +171,7 @@ all() {
 
 root_packages() { npm_packages .; }
 host_packages() { npm_packages tests/packaging; }
+sdk_packages() { npm_packages tests/sdk; }
 wasm_tools() { wasm_bindgen_programs; cargo_program wasm-pack $wasm_pack; }
 
 case "${1:-build}" in
@@ -179,7 +180,7 @@ case "${1:-build}" in
   stores) node_is_new_enough; wasm_rust; all root_packages store_packages browser postgres ;;
   test)
     node_is_new_enough; wasm_rust
-    all root_packages host_packages store_packages browser postgres wasm_tools; wasm_bindgen_programs ;;
+    all root_packages host_packages sdk_packages store_packages browser postgres wasm_tools; wasm_bindgen_programs ;;
   mutants) cargo_program cargo-mutants $cargo_mutants ;;
   peers) (npm_packages benches) || printf '  set-up: without the peers, which could not be installed\n' ;;
   *) fail "no part named $1" ;;

@@ -41,6 +41,7 @@ const parts = [
   ...testFiles('tests/stores').map((file) => ({ ...onPackage('stores', file), setup: 'stores' })),
   ...[22, 26].map((version) => ownSqlite(version)),
   ...testFiles('tests/packaging').map((file) => onPackage('consumers', file)),
+  ...testFiles('tests/sdk').map((file) => onPackage('sdk', file)),
   {
     name: 'install the demo',
     tags: ['browser'],

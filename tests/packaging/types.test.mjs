@@ -21,10 +21,12 @@ before(async () => {
   const web = await readFile(new URL('./types-web.ts', import.meta.url), 'utf8');
   const conversation = await readFile(new URL('./types-conversation.ts', import.meta.url), 'utf8');
   const session = await readFile(new URL('./types-session.ts', import.meta.url), 'utf8');
+  const runtime = await readFile(new URL('./types-runtime.ts', import.meta.url), 'utf8');
   project = await consumer({
     'main.ts': types,
     'conversation.ts': conversation,
     'session.ts': session,
+    'runtime.ts': runtime,
     'web.ts': web,
   });
   await symlink(join(rootTools, '@types'), join(project.folder, 'node_modules/@types'));
@@ -37,7 +39,7 @@ before(async () => {
       exactOptionalPropertyTypes: true,
       noEmit: true,
     };
-    const everywhere = ['main.ts', 'conversation.ts', 'session.ts'];
+    const everywhere = ['main.ts', 'conversation.ts', 'session.ts', 'runtime.ts'];
     const files = mode === 'bundler' ? [...everywhere, 'web.ts'] : everywhere;
     await write(project.folder, { [`tsconfig.${mode}.json`]: JSON.stringify({ compilerOptions, files }) });
   }

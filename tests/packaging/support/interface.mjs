@@ -29,6 +29,7 @@ export const INTERFACE = {
   ].join(' '),
   'agent-roundtable/node':
     'fileStore sqliteStore createSessionLogWriter nodePayloadSource createReplayProviderFromNodeLogFile projectTeamRooms',
+  'agent-roundtable/runtime': 'runtimeParticipant AgentRuntime RuntimeContext RuntimeResult',
   'agent-roundtable/browser': 'indexedDbStore',
   'agent-roundtable/postgres': 'postgresStore',
   'agent-roundtable/http': 'deliberationHandler',
