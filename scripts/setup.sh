@@ -182,7 +182,9 @@ case "${1:-build}" in
     node_is_new_enough; wasm_rust
     all root_packages host_packages sdk_packages store_packages browser postgres wasm_tools; wasm_bindgen_programs ;;
   mutants) cargo_program cargo-mutants $cargo_mutants ;;
-  peers) (npm_packages benches) || printf '  set-up: without the peers, which could not be installed\n' ;;
+  peers)
+    (store_packages) || printf '  set-up: without the drivers of stores, which could not be installed\n'
+    (npm_packages benches) || printf '  set-up: without the peers, which could not be installed\n' ;;
   *) fail "no part named $1" ;;
 esac
 

@@ -19,7 +19,7 @@ import {
 } from '../shared.js';
 import { discard, fresh, isCode, namesIn, quietly, sweep, syncFolder, textOf, writeNew } from './files.js';
 import { damaged, lineOf } from './journal.js';
-import { beginEpoch, indexOf, JOIN_AFTER, readBatches } from './joining.js';
+import { beginEpoch, indexOf, isLong, readBatches } from './joining.js';
 import {
   ATTEMPTS,
   batchText,
@@ -308,7 +308,7 @@ class FileStore implements ConversationStore {
           if (happening === undefined) return result;
           if (!(await propose(view, happening, text))) continue;
           if ('deleted' in happening) this.#views.delete(home);
-          else if (view.at % JOIN_AFTER === 0) await quietly(this.#begin(view, view.state.first));
+          else if (isLong(view)) await quietly(this.#begin(view, view.state.first));
           return result;
         } catch (error) {
           if (!isCode(error, 'ENOENT')) throw error;

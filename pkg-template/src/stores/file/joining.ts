@@ -3,7 +3,7 @@
 import { mkdir, rm, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Batch } from '../../store-types.js';
-import { fresh, quietly, sweep, syncFolder, textOf, writeNew } from './files.js';
+import { fresh, quietly, smallTextOf, sweep, syncFolder, writeNew } from './files.js';
 import {
   batchOf,
   damaged,
@@ -16,8 +16,13 @@ import {
 } from './journal.js';
 import { enterEpoch, epochFolder, numbered, propose, type State, type View } from './sequence.js';
 
-/** Files of an epoch before its batches are joined. */
-export const JOIN_AFTER = 256;
+/** Files of an epoch, or text in them in UTF-16 units, before its batches are joined. */
+const [JOIN_FILES, JOIN_UNITS] = [256, 4 << 20];
+
+/** Whether the epoch has become long. Joining that failed, as on a full disk, is not tried with every file. */
+export function isLong({ at, units }: View): boolean {
+  return at % JOIN_FILES === 0 || units > JOIN_UNITS;
+}
 
 /** The index of the journal file, read as far as the state goes. */
 export async function indexOf(view: View): Promise<JournalIndex> {
@@ -36,7 +41,7 @@ export async function readBatches(view: View, from: number, to: number): Promise
     const index = await indexOf(view);
     lines.push(...(await readLines(index, join(view.folder, journal.file), from, Math.min(to, through))));
   }
-  for (let revision = Math.max(from, through + 1); revision <= to; revision++) lines.push(await lineAt(view, revision));
+  for (let revision = Math.max(from, through + 1); revision <= to; revision++) lines.push(lineAt(view, revision));
   return lines.map((line, i) => batchOf(line, `batch ${from + i}`));
 }
 
@@ -54,7 +59,7 @@ export async function beginEpoch(view: View, first: number): Promise<boolean> {
     const old = await readLines(index, join(folder, state.journal?.file ?? ''), 1, through);
     lines.push(...old);
   }
-  for (let revision = through + 1; revision <= state.revision; revision++) lines.push(await lineAt(view, revision));
+  for (let revision = through + 1; revision <= state.revision; revision++) lines.push(lineAt(view, revision));
   const from = rewritten ? 1 : through + 1;
   const kept = lines.map((line, i) => (from + i < first ? withoutEntries(line, from + i) : line));
 
@@ -82,15 +87,15 @@ async function beginWith(view: View, state: State): Promise<boolean> {
     return false;
   }
   await enterEpoch(view, happening);
-  Object.assign(view, { ...next, at: 0, state, receipts: new Map(), numbers: new Map() });
+  Object.assign(view, { ...next, at: 0, units: 0, state, receipts: new Map(), numbers: new Map() });
   view.index = index !== undefined && index.file === state.journal?.file ? index : undefined;
   return true;
 }
 
-async function lineAt(view: View, revision: number): Promise<string> {
+function lineAt(view: View, revision: number): string {
   const number = view.numbers.get(revision);
   if (number === undefined) throw damaged(`batch ${revision}`);
-  const text = await textOf(join(epochFolder(view), numbered(number)));
+  const text = smallTextOf(join(epochFolder(view), numbered(number)));
   if (text === undefined) throw Object.assign(new Error('the epoch is over'), { code: 'ENOENT' });
   return text.slice(0, text.indexOf('\n'));
 }

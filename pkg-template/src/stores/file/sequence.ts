@@ -12,11 +12,12 @@
  * is moved away as a whole, so that nobody ever sees a gap in it.
  */
 
+import { existsSync } from 'node:fs';
 import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { RoundtableError } from '../../errors.js';
 import type { Claim, ConversationKind, RecordSummary } from '../../store-types.js';
-import { discard, exists, isCode, namesIn, quietly, syncFolder, take, textOf } from './files.js';
+import { discard, isCode, namesIn, quietly, smallTextOf, syncFolder, take } from './files.js';
 import { damaged, type JournalIndex, parse } from './journal.js';
 
 /** How often a reader begins again because others write, before it says so. */
@@ -53,6 +54,8 @@ export interface View {
   epoch: number;
   /** The last number that was read. */
   at: number;
+  /** How much text this epoch's files hold, in UTF-16 units. */
+  units: number;
   state: State;
   /** Operation ids of this epoch. */
   receipts: Map<string, number>;
@@ -76,7 +79,7 @@ export async function openView(home: string): Promise<View | undefined> {
     if (incarnation === undefined) return undefined;
     const folder = join(home, incarnation);
     const epochs = (await namesIn(folder)).map((name) => Number(/^epoch-(\d{6,})$/.exec(name)?.[1] ?? 0));
-    const view = await readEpoch(folder, Math.max(0, ...epochs));
+    const view = readEpoch(folder, Math.max(0, ...epochs));
     if (view === undefined) continue; // moved away meanwhile
     const found = await catchUp(view);
     if (found === 'deleted') return undefined;
@@ -91,17 +94,17 @@ export async function openView(home: string): Promise<View | undefined> {
  */
 export async function catchUp(view: View): Promise<'read' | 'deleted' | 'lost'> {
   for (;;) {
-    const text = await textOf(join(epochFolder(view), numbered(view.at + 1)));
+    const text = smallTextOf(join(epochFolder(view), numbered(view.at + 1)));
     // Nothing further, or the folder was moved away with all that is in it.
-    if (text === undefined) return (await exists(epochFolder(view))) ? 'read' : 'lost';
+    if (text === undefined) return existsSync(epochFolder(view)) ? 'read' : 'lost';
     const happening = happeningOf(text, numbered(view.at + 1));
     if ('deleted' in happening) return 'deleted';
     if (!('next' in happening)) {
-      apply(view, happening);
+      apply(view, happening, text);
       continue;
     }
     await enterEpoch(view, happening);
-    const next = await readEpoch(view.folder, view.epoch + 1);
+    const next = readEpoch(view.folder, view.epoch + 1);
     if (next === undefined) return 'lost';
     const { index } = view;
     Object.assign(view, next);
@@ -112,7 +115,7 @@ export async function catchUp(view: View): Promise<'read' | 'deleted' | 'lost'> 
 /** Writes the next file of the sequence. @returns whether nobody else was faster */
 export async function propose(view: View, happening: Happening, text = JSON.stringify(happening)): Promise<boolean> {
   if (!(await take(view.folder, epochFolder(view), numbered(view.at + 1), `${text}\n`))) return false;
-  if (!('next' in happening || 'deleted' in happening)) apply(view, happening);
+  if (!('next' in happening || 'deleted' in happening)) apply(view, happening, text);
   return true;
 }
 
@@ -140,9 +143,10 @@ function happeningOf(text: string, what: string): Happening {
   return { ...value, ...(parse(beside, what) as object) } as Happening;
 }
 
-function apply(view: View, happening: Happening): void {
+function apply(view: View, happening: Happening, text: string): void {
   const { state } = view;
   view.at += 1;
+  view.units += text.length;
   if ('claimed' in happening) {
     view.state = { ...state, claim: happening.claimed, fence: happening.claimed.fence };
   } else if ('released' in happening) {
@@ -158,9 +162,9 @@ function apply(view: View, happening: Happening): void {
   }
 }
 
-async function readEpoch(folder: string, epoch: number): Promise<View | undefined> {
-  const view = { folder, epoch, at: 0, receipts: new Map(), numbers: new Map(), index: undefined };
-  const text = await textOf(join(epochFolder(view), numbered(0)));
+function readEpoch(folder: string, epoch: number): View | undefined {
+  const view = { folder, epoch, at: 0, units: 0, receipts: new Map(), numbers: new Map(), index: undefined };
+  const text = smallTextOf(join(epochFolder(view), numbered(0)));
   if (text === undefined) return undefined;
   const state = parse(text, numbered(0)) as State;
   if (typeof state !== 'object' || state === null || typeof state.conversationId !== 'string') {
