@@ -47,8 +47,6 @@ export const NOT_YET = {
     'createDeliberations DeliberationError Deliberations Deliberation DeliberationSummary Notifier',
   ].join(' '),
   'agent-roundtable/node': 'projectTeamRooms',
-  'agent-roundtable/browser': 'indexedDbStore',
-  'agent-roundtable/postgres': 'postgresStore',
   'agent-roundtable/http': 'deliberationHandler',
   'agent-roundtable/ai-sdk': 'aiSdkProvider',
   'agent-roundtable/mcp': 'mcpTools',
