@@ -1,5 +1,5 @@
 // Sizes of what was built, as a table. The shell is what a bundler keeps of the main entry, minified,
-// without the inlined module.
+// without the inlined module and without what the entry loads by need.
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
@@ -18,8 +18,19 @@ export async function measure() {
 
 async function bundled(entry, external) {
   const options = { bundle: true, minify: true, format: 'esm', write: false, external, logLevel: 'error' };
-  const result = await build({ ...options, entryPoints: [dist + entry], plugins: [keepOut(external)] });
-  return result.outputFiles[0].contents;
+  const split = { splitting: true, metafile: true, outdir: 'out', absWorkingDir: dist };
+  const result = await build({ ...options, ...split, entryPoints: [dist + entry], plugins: [keepOut(external)] });
+  const { outputs } = result.metafile;
+  const first = Object.keys(outputs).find((name) => outputs[name].entryPoint === entry);
+  const wanted = new Set([first]);
+  // A set that grows while it is walked: what was added is walked too.
+  for (const name of wanted) {
+    for (const { path, kind } of outputs[name].imports)
+      if (kind === 'import-statement' && outputs[path]) wanted.add(path);
+  }
+  return Buffer.concat(
+    [...wanted].map((name) => result.outputFiles.find((file) => file.path === dist + name).contents),
+  );
 }
 
 function keepOut(paths) {

@@ -5,6 +5,7 @@
 //! the list runs from the innermost outwards.
 
 pub mod conversation;
+pub mod deliberation;
 pub mod driver;
 pub mod record;
 pub mod replay;

@@ -2,6 +2,9 @@
 
 import { currentEngine } from './engine.js';
 
+export { createDeliberations } from './deliberation/create.js';
+export { DeliberationError, type DeliberationErrorCode } from './deliberation/errors.js';
+export type * from './deliberation/types.js';
 export { RoundtableError, type RoundtableErrorCode } from './errors.js';
 export { followConversation, type FollowOptions } from './inspection/follow.js';
 export { type ForkOptions, forkRoundtable } from './inspection/fork.js';

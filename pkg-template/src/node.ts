@@ -2,6 +2,7 @@
 
 import './inline-module.js';
 
+export { nodeListener } from './http/node-listener.js';
 export {
   createReplayProviderFromNodeLogFile,
   createSessionLogWriter,

@@ -3,7 +3,7 @@
 
 use super::config::AgentConfig;
 use crate::value::Json;
-use sha2::{Digest, Sha256};
+use crate::value::hash::sha256_hex;
 
 /// One SHA-256, in lower-case hexadecimal, for each construction input.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,12 +106,6 @@ impl Fingerprint {
             tools: tools.iter().map(|tool| hash(Some(tool))).collect::<Option<_>>().ok_or("tools")?,
         })
     }
-}
-
-/// The SHA-256 of a text's UTF-8, in lower-case hexadecimal.
-#[must_use]
-pub fn sha256_hex(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn is_hash(text: &str) -> bool {

@@ -4,11 +4,11 @@
 
 use super::codec::ValueError;
 use super::config::{AgentConfig, ToolDefinition};
-use super::fingerprint::sha256_hex;
 use super::message::ToolCall;
 use super::schema;
 use crate::value::Json;
 use crate::value::bounds::{MAX_CONTENT, MAX_TEXT};
+use crate::value::hash::sha256_hex;
 use crate::value::text::utf16_len;
 use std::collections::HashMap;
 use std::collections::HashSet;

@@ -1,7 +1,14 @@
-//! The hasher of the engine's maps: fast on short keys, and without a random key, since the same inputs
-//! must take the same steps.
+//! Digests of texts, and the hasher of the engine's maps: fast on short keys, and without a random key,
+//! since the same inputs must take the same steps.
 
+use sha2::{Digest, Sha256};
 use std::hash::{BuildHasherDefault, Hasher};
+
+/// The SHA-256 of a text's UTF-8, in lower-case hexadecimal.
+#[must_use]
+pub fn sha256_hex(text: &str) -> String {
+    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
 
 /// Makes [`FixedHasher`]s; the last parameter of a map.
 pub type FixedState = BuildHasherDefault<FixedHasher>;

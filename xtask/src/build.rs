@@ -124,7 +124,15 @@ fn compile_shell(root: &Path, generated: &Path, optimised: &Path, dist: &Path) -
     shell::run(shell::npm_program(root, "typescript/bin/tsc").args(["--project", "pkg-template"]))?;
     copy_tree(generated, &dist.join("generated"))?;
     fs::copy(optimised, dist.join("engine.wasm"))?;
-    Ok(())
+    describe_http(root, dist)
+}
+
+/// The description that the package exports as an object, as the file that other tools read.
+fn describe_http(root: &Path, dist: &Path) -> Result<()> {
+    let script = "const [folder] = process.argv.slice(1); const { writeFileSync } = require('node:fs');
+        import(`file://${folder}/openapi.js`).then(({ deliberationOpenApi }) =>
+          writeFileSync(`${folder}/openapi.json`, `${JSON.stringify(deliberationOpenApi, null, 2)}\\n`));";
+    shell::run(shell::node(root).arg("-e").arg(script).arg(dist.join("http")))
 }
 
 fn pack(root: &Path, documents: &[&Path], manifest: &Path, tarballs: &Path) -> Result<()> {

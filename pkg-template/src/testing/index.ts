@@ -2,6 +2,7 @@
 
 export { type ConformanceOptions, type MakeStore, type StoreUnderTest, storeConformance } from './conformance/index.js';
 export { clearDefaultJournal, forgetDefaultJournal, openDefaultJournal } from '../runtime/default-journal.js';
+export { type InProcessGroups, inProcessGroups } from '../deliberation/groups.js';
 export { faultyStore, type StoreCall, type StoreFault } from './faulty-store.js';
 export {
   type ParticipantScript,

@@ -4,13 +4,13 @@ use super::coded::CodedMessage;
 use super::protocol::{Effect, ExecutionRecord, ModelCall, RecordBody, TurnFailure, TurnStart};
 use super::round::ToolRound;
 use crate::runtime::config::AgentConfig;
-use crate::runtime::fingerprint::sha256_hex;
 use crate::runtime::message::{ChatMessage, Role};
 use crate::runtime::outcome::{TurnOutcome, outcome_of};
 use crate::runtime::session::approval::ApprovalRequest;
 use crate::runtime::session::permission::Verdict;
 use crate::runtime::tool::IdempotencyKeys;
 use crate::value::Json;
+use crate::value::hash::sha256_hex;
 use crate::value::text::utf16_len;
 
 /// The longest attempt id that call and message ids are built from as it is; it leaves room for

@@ -7,9 +7,9 @@ pub mod permission;
 pub mod records;
 pub mod wire;
 
-use super::fingerprint::sha256_hex;
 use crate::value::Json;
 use crate::value::bounds::MAX_ID;
+use crate::value::hash::sha256_hex;
 use crate::value::text::utf16_len;
 
 /// Whose session it is.
