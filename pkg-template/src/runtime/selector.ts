@@ -219,7 +219,7 @@ class ModelSelector {
 
   #render(context: SelectionContext): { prompt: string; tool: ToolSchema; participantIds: string[] } {
     const { participants, messages, turns, remainingTurns } = context;
-    const blocks = last(messages, this.#window ?? messages.length).map(block);
+    const blocks = blocksOf(last(messages, this.#window ?? messages.length));
     const shown = {
       participants: participants.map(({ id, kind, description }) => ({ id, kind, description })),
       shown: blocks.length,
@@ -256,13 +256,16 @@ function last<T>(list: readonly T[], count: number): T[] {
 /** Published messages never change, so that each is rendered once and kept as long as the message is. */
 const rendered = new WeakMap<SharedMessage, string>();
 
-/** A message as participants are shown it. */
-function block(message: SharedMessage): string {
-  const known = rendered.get(message);
-  if (known !== undefined) return known;
-  const text = currentEngine().engine.renderIncrement(undefined, [message.participantId, message.content], false);
-  if (Object.isFrozen(message)) rendered.set(message, text);
-  return text;
+/** Messages as participants are shown them, those that are new by one call of the engine. */
+function blocksOf(messages: readonly SharedMessage[]): string[] {
+  const missing = messages.filter((message) => !rendered.has(message));
+  const pairs = missing.flatMap(({ participantId, content }) => [participantId, content]);
+  const text = missing.length === 0 ? '' : currentEngine().engine.renderIncrement(undefined, pairs, false);
+  // No block has a blank line of its own: every line of content begins with `> `.
+  const fresh = new Map(text.split('\n\n').map((block, index) => [missing[index], block]));
+  for (const [message, block] of fresh)
+    if (message !== undefined && Object.isFrozen(message)) rendered.set(message, block);
+  return messages.map((message) => rendered.get(message) ?? fresh.get(message) ?? '');
 }
 
 /** For calls from outside a conversation. */
