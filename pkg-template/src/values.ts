@@ -134,9 +134,14 @@ export function codedText(value: unknown, path: string): string {
   return write(value, path, [], true);
 }
 
+/** The JSON text of a plain value of any length; refuses whatever JSON has no place for, with the path of it. */
+export function unboundedJsonText(value: unknown, path: string): string {
+  return write(value, path, []);
+}
+
 /** The JSON text of a plain value; refuses whatever JSON has no place for, with the path of it. */
 export function jsonText(value: unknown, path: string): string {
-  const written = write(value, path, []);
+  const written = unboundedJsonText(value, path);
   if (written.length > MAX_JSON) throw new BadValue(path, `is longer than ${MAX_JSON} UTF-16 units as JSON`);
   return written;
 }

@@ -9,6 +9,7 @@ mod inspection;
 mod panic;
 mod replay;
 mod runtime;
+mod team;
 mod trace;
 
 use wasm_bindgen::prelude::wasm_bindgen;

@@ -19,7 +19,9 @@ pub mod outcome;
 pub mod result;
 pub mod rooms;
 mod services;
+pub mod snapshot;
 pub mod state;
+pub mod told;
 pub mod turns;
 
 pub use definition::Definition;

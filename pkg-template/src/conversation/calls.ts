@@ -140,7 +140,8 @@ function readTokens(value: unknown): { [kind: string]: number } {
   return counts;
 }
 
-function readResponse(value: unknown): string {
+/** @throws BadValue naming the member that is wrong */
+export function readResponse(value: unknown): string {
   const kind = members(value, 'response').get('kind');
   switch (kind) {
     case 'input':
@@ -175,7 +176,7 @@ function optionalText(given: Map<string, unknown>, key: string, path = key): str
 }
 
 // A number that no conversation can have is stale rather than malformed.
-function revision(value: unknown): number {
+export function revision(value: unknown): number {
   if (typeof value === 'number' && !(Number.isSafeInteger(value) && value >= 0)) {
     throw new BadValue('expectedRevision', `is ${value}, which is no revision`, 'conflict');
   }

@@ -47,11 +47,17 @@ interface Pending {
   reject(error: unknown): void;
 }
 
+/** What every handle of the engine has. */
+interface Handle {
+  ask(): void;
+  free(): void;
+}
+
 /** Calls into the engine; when the engine is lost, everything pending rejects with `internal`. */
-export class EngineHandle {
+export class EngineHandle<H extends Handle = RoundtableHandle, P = EnginePorts> {
   readonly #link: EngineLink;
   readonly #thrown: ThrownValues;
-  #handle: RoundtableHandle | undefined;
+  #handle: H | undefined;
   readonly #calls = new Map<number, Pending>();
   readonly #tickets = new Map<number, Pending & { readonly signal: () => AbortSignal }>();
   #next = 0;
@@ -60,7 +66,13 @@ export class EngineHandle {
   readonly #onLost: () => void;
 
   /** @throws RoundtableError `invalid-config` */
-  constructor(make: MakeHandle, ports: EnginePorts, thrown: ThrownValues, onLost: () => void, link = currentEngine()) {
+  constructor(
+    make: (engine: Engine, ports: P) => H,
+    ports: P,
+    thrown: ThrownValues,
+    onLost: () => void,
+    link = currentEngine(),
+  ) {
     this.#link = link;
     this.#thrown = thrown;
     this.#onLost = () => {
@@ -72,7 +84,7 @@ export class EngineHandle {
   }
 
   /** Calls the engine, unless its handle is gone; what is pending is rejected where it traps. */
-  use(call: (handle: RoundtableHandle) => void): void {
+  use(call: (handle: H) => void): void {
     if (this.#handle === undefined) return;
     try {
       call(this.#handle);
@@ -82,14 +94,14 @@ export class EngineHandle {
   }
 
   /** Reads from the engine. @throws RoundtableError `internal` or `disposed` when it is gone */
-  read<T>(call: (handle: RoundtableHandle) => T): T {
+  read<T>(call: (handle: H) => T): T {
     const handle = this.#handle;
     if (handle === undefined) throw this.#gone();
     return fromEngine(this.#link, this.#thrown, () => call(handle));
   }
 
   /** A call of the host: the JSON of its reply. `started` is told its number. */
-  call(start: (handle: RoundtableHandle, call: number) => void, started?: (call: number) => void): Promise<string> {
+  call(start: (handle: H, call: number) => void, started?: (call: number) => void): Promise<string> {
     if (this.#handle === undefined) return Promise.reject(this.#gone());
     return new Promise((resolve, reject) => {
       const call = this.#next++;
@@ -100,7 +112,7 @@ export class EngineHandle {
   }
 
   /** An admission or a report on the account of an attempt. */
-  ticket(signal: () => AbortSignal, start: (handle: RoundtableHandle, ticket: number) => void): Promise<void> {
+  ticket(signal: () => AbortSignal, start: (handle: H, ticket: number) => void): Promise<void> {
     if (this.#handle === undefined) return Promise.reject(this.#gone());
     return new Promise((resolve, reject) => {
       const ticket = this.#next++;

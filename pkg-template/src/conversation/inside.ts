@@ -57,6 +57,17 @@ export function callHost<T>(
   );
 }
 
+/** Turns what a check throws into a failure. */
+export function guarded<T>(accept: (value: T) => void, failed: (error: unknown) => void): (value: T) => void {
+  return (value) => {
+    try {
+      accept(value);
+    } catch (error) {
+      failed(error);
+    }
+  };
+}
+
 /**
  * Calls host code several times, one call after the other: `work` makes each call through the function
  * it is given, which gives what the call returned and throws what it threw.

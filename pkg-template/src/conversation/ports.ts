@@ -13,18 +13,17 @@ import type {
   TurnServices,
   UsageRecord,
 } from '../types.js';
-import type { ExecutionRecord } from '../runtime/types.js';
-import { BadValue, identifier, revive } from '../values.js';
+import { BadValue } from '../values.js';
 import { abortReason, type Attempt, Attempts, type StopReason, type TellDelta } from './attempts.js';
-import { executionRecord, modelCall, usageReport } from './calls.js';
 import { Timekeeper } from './clock.js';
-import { checked, EngineHandle, type EnginePorts, type MakeHandle } from './engine-handle.js';
-import { callHost, callHostNow } from './inside.js';
+import { EngineHandle, type EnginePorts, type MakeHandle } from './engine-handle.js';
+import { callHost, callHostNow, guarded } from './inside.js';
 import { Mirror } from './mirror.js';
 import { Observers } from './observers.js';
 import type { Loaded, ReadOptions, SelectorPorts } from './options.js';
 import { checkCheckpoint, checkOutcome, checkSelection } from './outcomes.js';
 import { priceJson } from './pricing.js';
+import { turnServices } from './services.js';
 import { Sessions } from './sessions.js';
 import { type StoreAnswer, StorePort } from './store-port.js';
 import { ThrownValues, thrownJson } from './thrown.js';
@@ -348,29 +347,7 @@ export class Ports implements EnginePorts {
   }
 
   #services(attempt: Attempt): TurnServices {
-    const signal = (): AbortSignal => attempt.signal;
-    return {
-      admitModelCall: async (call) => {
-        const request = checked(() => modelCall(call));
-        await this.engine.ticket(signal, (handle, ticket) => handle.admit(ticket, attempt.id, request));
-      },
-      recordUsage: async (report) => {
-        const request = checked(() => usageReport(report));
-        await this.engine.ticket(signal, (handle, ticket) => handle.report(ticket, attempt.id, request));
-      },
-      journal: {
-        durable: this.#durable,
-        append: async (record) => {
-          const line = checked(() => executionRecord(record));
-          await this.engine.ticket(signal, (handle, ticket) => handle.record(ticket, attempt.id, line));
-        },
-        read: async (executionId) => {
-          const id = checked(() => identifier(executionId, 'executionId'));
-          const records = this.engine.read((handle) => handle.records(attempt.id, id));
-          return revive(JSON.parse(records)) as ExecutionRecord[];
-        },
-      },
-    };
+    return turnServices(this.engine, attempt, this.#durable);
   }
 
   readonly #tellDelta: TellDelta = (attempt, text, done) => {
@@ -389,16 +366,5 @@ export class Ports implements EnginePorts {
     });
     const events: readonly RoundtableEvent[] = [event];
     if (!this.observers.tell(events, done)) done();
-  };
-}
-
-/** Turns what a check throws into a failure. */
-function guarded<T>(accept: (value: T) => void, failed: (error: unknown) => void): (value: T) => void {
-  return (value) => {
-    try {
-      accept(value);
-    } catch (error) {
-      failed(error);
-    }
   };
 }

@@ -1,6 +1,6 @@
 /** Store calls of one conversation: what goes out is made here, what comes back is checked here. */
 
-import type { Claim, RecordSummary } from '../store-types.js';
+import type { Claim, ConversationKind, RecordSummary } from '../store-types.js';
 import { BadValue, describe, elements, identifier } from '../values.js';
 import { callHost } from './inside.js';
 import type { StorePorts } from './options.js';
@@ -21,6 +21,7 @@ export class StorePort {
   readonly #store: StorePorts;
   readonly #thrown: ThrownValues;
   readonly #members: readonly string[];
+  readonly #kind: ConversationKind;
   #ownerId = '';
 
   /** @param members the participants' ids */
@@ -30,7 +31,9 @@ export class StorePort {
     members: readonly string[],
     store: StorePorts,
     thrown: ThrownValues,
+    kind: ConversationKind = 'roundtable',
   ) {
+    this.#kind = kind;
     this.#conversation = conversation;
     this.#members = Object.freeze([...members]);
     this.#conversationId = conversationId;
@@ -45,7 +48,7 @@ export class StorePort {
     const summary = this.#summary(status, createdAt, updatedAt);
     const conversationId = this.#conversationId;
     this.#call(
-      () => this.#store.create({ conversationId, kind: 'roundtable', schemaVersion: 1, entries, summary }),
+      () => this.#store.create({ conversationId, kind: this.#kind, schemaVersion: 1, entries, summary }),
       (receipt) => {
         if (readRevision(receipt) !== 1) throw new BadValue('store.create: revision', 'must be 1');
         answer.done();

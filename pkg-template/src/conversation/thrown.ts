@@ -46,7 +46,7 @@ export class ThrownValues {
   }
 
   /** The error of a refused call. */
-  toError(error: EngineError): RoundtableError {
+  toError(error: EngineError): Error {
     const cause = this.take(error.cause);
     const made = new RoundtableError(error.code, error.message, cause === undefined ? undefined : { cause });
     return error.turns === undefined ? made : Object.assign(made, { turns: error.turns });

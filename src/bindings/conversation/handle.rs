@@ -271,7 +271,7 @@ pub(super) fn plain(value: JsValue) -> Result<Json, RoundtableError> {
         .map_err(|error| RoundtableError::new(Code::InvalidConfig, format!("options: {error}")))
 }
 
-fn random_id() -> Result<String, RoundtableError> {
+pub(in crate::bindings) fn random_id() -> Result<String, RoundtableError> {
     let mut bytes = [0_u8; 16];
     getrandom::fill(&mut bytes)
         .map_err(|error| RoundtableError::new(Code::Internal, format!("no random numbers here: {error}")))?;

@@ -210,12 +210,12 @@ impl Host for JsHost {
 /// Timers as the ports number them.
 const TIMERS: [Timer; 4] = [Timer::Lease, Timer::RunTimeout, Timer::Settle, Timer::Retry];
 
-fn timer_number(timer: Timer) -> u32 {
+pub(in crate::bindings) fn timer_number(timer: Timer) -> u32 {
     TIMERS.iter().position(|t| *t == timer).map_or(0, index)
 }
 
 /// The timer with a port's number.
-pub(super) fn timer(number: u32) -> Option<Timer> {
+pub(in crate::bindings) fn timer(number: u32) -> Option<Timer> {
     TIMERS.get(number as usize).copied()
 }
 
@@ -225,7 +225,7 @@ fn index(position: usize) -> u32 {
 }
 
 /// None of the engine's own shapes can fail to serialise.
-pub(super) fn json(value: &impl Serialize) -> String {
+pub(in crate::bindings) fn json(value: &impl Serialize) -> String {
     write(value).unwrap_or_default()
 }
 

@@ -2,12 +2,12 @@
 //! numbers and short texts, and is answered through the ports.
 
 mod executor;
-mod handle;
-mod host;
+pub(in crate::bindings) mod handle;
+pub(in crate::bindings) mod host;
 mod ports;
 mod record;
 mod slots;
-mod wire;
+pub(in crate::bindings) mod wire;
 
 pub use handle::RoundtableHandle;
 pub use ports::Ports;

@@ -11,15 +11,15 @@ use std::fmt::Write;
 use std::rc::Rc;
 
 /// What an append needs beside its entries.
-pub(super) struct AppendHead<'a> {
-    pub(super) claim: &'a Claim,
-    pub(super) expected_revision: u64,
-    pub(super) operation_id: &'a str,
+pub(in crate::bindings) struct AppendHead<'a> {
+    pub(in crate::bindings) claim: &'a Claim,
+    pub(in crate::bindings) expected_revision: u64,
+    pub(in crate::bindings) operation_id: &'a str,
 }
 
 /// A batch: its head in one line, separated by tabs, then its entries, one line each. None of the parts
 /// can hold a tab or a line end: instants, numbers, the engine's own ids, JSON.
-pub(super) fn batch(head: Option<&AppendHead<'_>>, summary: &Summary, entries: &[String]) -> String {
+pub(in crate::bindings) fn batch(head: Option<&AppendHead<'_>>, summary: &Summary, entries: &[String]) -> String {
     let mut text = String::with_capacity(160 + entries.iter().map(|entry| entry.len() + 1).sum::<usize>());
     let Summary { status, created_at, updated_at, .. } = summary;
     // Writing to a string cannot fail.

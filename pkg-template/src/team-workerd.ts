@@ -1,0 +1,5 @@
+/** Teams on Cloudflare Workers. */
+
+import './workerd.js';
+
+export * from './team/index.js';
