@@ -6,6 +6,7 @@ use crate::conversation::{Code, Event, RoundtableError};
 use crate::record::fork;
 use crate::record::model::{CompletedTurn, Message, Participant, Request};
 use crate::record::reading::{Journal, RecordError};
+use crate::record::snapshot;
 use crate::record::state::State;
 use crate::record::transcript::{Format, transcript};
 use crate::record::usage::UsageRecord;
@@ -21,6 +22,10 @@ pub struct JournalReader {
     journal: Journal,
     /// The last revision without an open group.
     rest: u64,
+    /// How long the batches were that were read.
+    len: usize,
+    /// How long the snapshot was that they came after.
+    snapshot_len: usize,
 }
 
 #[wasm_bindgen]
@@ -29,12 +34,13 @@ impl JournalReader {
     #[wasm_bindgen(constructor)]
     #[must_use]
     pub fn new(conversation_id: String) -> JournalReader {
-        JournalReader { conversation_id, journal: Journal::default(), rest: 0 }
+        JournalReader { conversation_id, journal: Journal::default(), rest: 0, len: 0, snapshot_len: 0 }
     }
 
     /// Folds in the next batches; JSON of their events after a revision, where one is given. `lines`: for
     /// each batch its revision, a line with the number of its entries, then those, one a line.
     pub fn add(&mut self, lines: &str, events_after: Option<f64>) -> Result<String, JsValue> {
+        self.len += lines.len();
         let mut events = Vec::new();
         let mut lines = lines.split('\n');
         while let Some(revision) = lines.next().filter(|line| !line.is_empty()) {
@@ -44,6 +50,17 @@ impl JournalReader {
             self.add_batch(revision, lines.by_ref().take(count), events_after, &mut events)?;
         }
         Ok(json(&events))
+    }
+
+    /// Begins with the snapshot of a revision; `false` where it is none that this engine can read.
+    pub fn restore(&mut self, revision: f64, snapshot: &str) -> bool {
+        let readable = |state: &State| {
+            state.revision as f64 == revision && *state.created.conversation_id == *self.conversation_id
+        };
+        let Some(state) = snapshot::decode(snapshot).ok().filter(readable) else { return false };
+        self.journal = Journal::after(state);
+        self.snapshot_len = snapshot.len();
+        true
     }
 
     /// The revision that was read last; 0 before the first.
@@ -114,9 +131,9 @@ impl JournalReader {
         Ok(())
     }
 
-    /// What was read.
-    pub(super) fn into_state(self) -> Option<State> {
-        self.journal.into_state()
+    /// What was read, and how long its batches and the snapshot before them were.
+    pub(super) fn into_state(self) -> (Option<State>, usize, usize) {
+        (self.journal.into_state(), self.len, self.snapshot_len)
     }
 
     fn state(&self) -> Result<&State, JsValue> {

@@ -55,6 +55,9 @@ pub enum Effect {
         entries: Rc<[String]>,
         /// For listings.
         summary: Summary,
+        /// The state after this batch, where it is worth keeping.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        snapshot: Option<Rc<str>>,
     },
     /// Ask the host's selector; answered by [`super::Input::SelectorReturned`].
     Select {

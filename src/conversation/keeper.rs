@@ -291,6 +291,7 @@ impl<T> Keeper<T> {
             operation_id: batch.operation_id.clone(),
             entries: batch.lines.clone(),
             summary,
+            snapshot: None,
         });
     }
 

@@ -84,6 +84,7 @@ impl Machine {
                 let message = format!("the store gave batch {} where {due} was due", batch.revision);
                 return self.fail_call(RoundtableError::new(Code::InvalidRecord, message));
             }
+            self.writer.since += batch.entries.iter().map(String::len).sum::<usize>();
             let folded = match self.decoded(batch) {
                 Ok(entries) => self.fold_durable(&entries, batch.revision),
                 Err((at, reason)) => Err(RecordError { index: self.durable.entries + at, reason }),

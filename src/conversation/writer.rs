@@ -10,6 +10,7 @@ use crate::record::codec::{MAX_BATCH_LEN, MAX_ENTRY_LEN, encode};
 use crate::record::entry::Entry;
 use crate::record::model::{Id, RunOutcome};
 use crate::record::reading::RecordError;
+use crate::record::snapshot;
 use crate::record::state::{Phase, State};
 use crate::value::text::utf16_len;
 use std::collections::VecDeque;
@@ -21,6 +22,10 @@ pub(super) struct Writer {
     queue: VecDeque<Batch>,
     in_flight: Option<Batch>,
     tries: usize,
+    /// The length of the batches since the last snapshot.
+    pub(super) since: usize,
+    /// The length of the state when it was last written down.
+    pub(super) snapshot: usize,
 }
 
 #[derive(Debug, Default)]
@@ -28,6 +33,7 @@ struct Batch {
     entries: Vec<Entry>,
     lines: Vec<String>,
     sent: Rc<[String]>,
+    snapshot: Option<Rc<str>>,
     operation_id: String,
     len: usize,
     gates: Vec<Gate>,
@@ -52,6 +58,8 @@ pub(super) enum Gate {
     None,
 }
 
+/// Shorter journals are read as fast without a snapshot.
+const MIN_SNAPSHOT_LEN: usize = 16 * 1024;
 /// The pauses before an append is repeated, in milliseconds.
 pub(super) const RETRY_PAUSES_MS: [f64; 3] = [50.0, 250.0, 1250.0];
 
@@ -113,10 +121,33 @@ impl Machine {
         let fence = held.claim.fence;
         let Some(mut batch) = self.writer.queue.pop_front() else { return };
         batch.sent = std::mem::take(&mut batch.lines).into();
+        batch.snapshot = self.due_snapshot(batch.len);
         batch.operation_id = format!("{}-{fence}-{}", self.owner, self.durable.revision + 1);
         self.writer.in_flight = Some(batch);
         self.writer.tries = 0;
         self.send();
+    }
+
+    /// Says how long the batches are that were loaded, and the snapshot before them; the next is due accordingly.
+    pub fn count_stored(&mut self, since: usize, snapshot: usize) {
+        (self.writer.since, self.writer.snapshot) = (since, snapshot);
+    }
+
+    /// The state after the batch that is about to leave, where the batches since the last snapshot exceed
+    /// its length: so all snapshots together are no longer than the journal.
+    fn due_snapshot(&mut self, len: usize) -> Option<Rc<str>> {
+        self.writer.since += len;
+        let due = self.writer.since > self.writer.snapshot.max(MIN_SNAPSHOT_LEN);
+        if !due || !self.writer.queue.is_empty() || self.head_is_stale {
+            return None;
+        }
+        let state = snapshot::encode(&self.head).ok()?;
+        self.writer.snapshot = utf16_len(&state);
+        let fits = self.writer.snapshot <= self.writer.since.min(MAX_BATCH_LEN);
+        fits.then(|| {
+            self.writer.since = 0;
+            state.into()
+        })
     }
 
     fn send(&mut self) {
@@ -127,6 +158,7 @@ impl Machine {
             operation_id: batch.operation_id.clone(),
             entries: batch.sent.clone(),
             summary: self.summary(),
+            snapshot: batch.snapshot.clone(),
         };
         self.effect(append);
     }

@@ -42,7 +42,7 @@ pub trait Host: 'static {
     async fn release(&self, claim: Claim);
     /// Batches after a revision, oldest first.
     async fn read(&self, after: u64) -> Result<Option<ReadBatches>, StoreFailure>;
-    /// Appends a batch and gives its revision.
+    /// Appends a batch, with the state after it where there is a snapshot, and gives its revision.
     async fn append(
         &self,
         claim: Claim,
@@ -50,6 +50,7 @@ pub trait Host: 'static {
         operation_id: String,
         entries: Rc<[String]>,
         summary: Summary,
+        snapshot: Option<Rc<str>>,
     ) -> Result<u64, StoreFailure>;
 
     /// Asks the selector, which sees the first `messages` messages and `turns` completed turns; `restore`

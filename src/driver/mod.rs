@@ -88,10 +88,12 @@ impl<H: Host> Driver<H> {
             Effect::Read { after } => {
                 self.spawn(async move { Input::BatchesRead(driver.host.read(after).await) });
             }
-            Effect::Append { claim, expected_revision, operation_id, entries, summary } => self.spawn(async move {
-                let append = driver.host.append(claim, expected_revision, operation_id, entries, summary);
-                Input::Appended(append.await)
-            }),
+            Effect::Append { claim, expected_revision, operation_id, entries, summary, snapshot } => {
+                self.spawn(async move {
+                    let append = driver.host.append(claim, expected_revision, operation_id, entries, summary, snapshot);
+                    Input::Appended(append.await)
+                })
+            }
             Effect::Select { attempt, messages, turns, remaining_turns, restore } => self.spawn(async move {
                 let result = driver.host.select(attempt.clone(), messages, turns, remaining_turns, restore).await;
                 Input::SelectorReturned { attempt, result }

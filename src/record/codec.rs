@@ -1,6 +1,6 @@
-//! One entry, one line. A line is accepted only where writing the entry again gives the same bytes,
-//! so there is exactly one text for each entry: no spare member, space, order or escape slips by. Behind
-//! the entry stands a sum over its text, which tells of every change that would make another entry.
+//! One entry, one line. Behind the entry stands a sum over its text, which tells of every change. A line
+//! without one is accepted only where writing the entry again gives the same bytes, so that there is
+//! exactly one text for each entry: no spare member, space, order or escape slips by.
 
 use super::entry::Entry;
 use super::ids::ALPHABET;
@@ -36,20 +36,25 @@ pub fn decode(line: &str) -> Result<Entry, String> {
 
 /// The entry of another kind of record, which keeps to the same lines.
 pub fn decode_as<E: Serialize + DeserializeOwned>(line: &str) -> Result<E, String> {
-    let Some((body, found)) = split(line) else { return decode_body(line) };
+    // A sum that is right says that these are the bytes that were written.
+    if let Some(body) = unsummed(line)? {
+        return read(&body).map_err(|error| error.message);
+    }
+    let entry: E = read(line).map_err(|error| error.message)?;
+    if write(&entry).map_err(|error| error.message)? != line {
+        return Err("not the text this engine writes for that entry".to_owned());
+    }
+    Ok(entry)
+}
+
+/// The text that was summed; `None` where there is no sum, refused where another text was.
+pub(super) fn unsummed(line: &str) -> Result<Option<String>, String> {
+    let Some((body, found)) = split(line) else { return Ok(None) };
     let body = format!("{body}}}");
     if sum(body.as_bytes()) != found {
         return Err("its text is not the one that was written: the sum differs".to_owned());
     }
-    decode_body(&body)
-}
-
-fn decode_body<E: Serialize + DeserializeOwned>(body: &str) -> Result<E, String> {
-    let entry: E = read(body).map_err(|error| error.message)?;
-    if write(&entry).map_err(|error| error.message)? != body {
-        return Err("not the text this engine writes for that entry".to_owned());
-    }
-    Ok(entry)
+    Ok(Some(body))
 }
 
 /// The text before the sum, and the sum.

@@ -52,10 +52,24 @@ impl<'de> Deserialize<'de> for ExecutionRecord {
 }
 
 /// The records of a turn in the order they came, found by id in one step.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Vec<ExecutionRecord>", into = "Vec<ExecutionRecord>")]
 pub struct Records {
     order: Vec<ExecutionRecord>,
     positions: IdMap<usize>,
+}
+
+impl From<Vec<ExecutionRecord>> for Records {
+    fn from(order: Vec<ExecutionRecord>) -> Self {
+        let positions = order.iter().enumerate().map(|(at, record)| (record.id.clone(), at)).collect();
+        Records { order, positions }
+    }
+}
+
+impl From<Records> for Vec<ExecutionRecord> {
+    fn from(records: Records) -> Self {
+        records.order
+    }
 }
 
 impl Records {

@@ -20,6 +20,12 @@ pub struct RecordError {
 pub struct Journal(Option<State>);
 
 impl Journal {
+    /// The journal that folded into a state, to go on from there.
+    #[must_use]
+    pub fn after(state: State) -> Journal {
+        Journal(Some(state))
+    }
+
     /// Folds in the next batch, whole or, where it is refused, in part. `told` is given each entry, the
     /// state after it, and how many messages there were before.
     pub fn add<'a>(

@@ -28,6 +28,7 @@ use agent_roundtable::record::model::{
     RunOutcome, Selection,
 };
 use agent_roundtable::record::reading::Journal;
+use agent_roundtable::record::snapshot;
 use agent_roundtable::record::state::State;
 use agent_roundtable::value::{CanonicalJson, Json};
 use serde_json::json;
@@ -222,12 +223,20 @@ fn open(world: &Rc<World>, host: &SimHost, options: &serde_json::Value, died: u6
     (bound.open(owner, Vec::new(), model_calls).unwrap(), lost)
 }
 
+/// What a load folds: the snapshot and the batches after it, which is what all batches fold into (C53).
 fn stored(world: &World) -> Option<State> {
-    let mut journal = Journal::default();
-    for batch in &world.store.borrow().batches {
-        journal.add(batch.revision, batch.entries.iter().map(String::as_str), |_, _, _| {}).unwrap();
-    }
-    journal.into_state()
+    let store = world.store.borrow();
+    let fold = |mut journal: Journal, after: u64| {
+        for batch in store.batches.iter().filter(|batch| batch.revision > after) {
+            journal.add(batch.revision, batch.entries.iter().map(String::as_str), |_, _, _| {}).unwrap();
+        }
+        journal.into_state()
+    };
+    let whole = fold(Journal::default(), 0);
+    let Some((revision, text)) = &store.snapshot else { return whole };
+    let quick = fold(Journal::after(snapshot::decode(text).unwrap()), *revision);
+    assert_eq!(quick, whole, "C53");
+    quick
 }
 
 /// The turns whose last entry says that an attempt is under way.

@@ -244,8 +244,9 @@ impl Host for SimHost {
         operation_id: String,
         entries: Rc<[String]>,
         _summary: Summary,
+        snapshot: Option<Rc<str>>,
     ) -> Result<u64, StoreFailure> {
-        wire::append(&self.world, claim, expected_revision, operation_id, entries).await
+        wire::append(&self.world, claim, expected_revision, operation_id, entries, snapshot).await
     }
 
     async fn select(

@@ -6,6 +6,7 @@ use agent_roundtable::conversation::error::{Code, StoreFailure};
 use agent_roundtable::conversation::input::{Batch, Claim, ReadBatches};
 use agent_roundtable::record::model::Id;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 pub struct Store {
     conversation_id: Id,
@@ -15,6 +16,8 @@ pub struct Store {
     pub claim: Option<Claim>,
     /// Set for good by a deletion; what was written is kept here for the checks alone.
     pub is_deleted: bool,
+    /// The latest snapshot, with its revision.
+    pub snapshot: Option<(u64, Rc<str>)>,
     operations: BTreeMap<String, u64>,
     last_fence: u64,
 }
@@ -29,6 +32,7 @@ impl Store {
             fences: Vec::new(),
             claim: None,
             is_deleted: false,
+            snapshot: None,
             operations: BTreeMap::new(),
             last_fence: 0,
         }
@@ -105,6 +109,13 @@ impl Store {
             return Err(refusal(Code::Conflict, "another revision"));
         }
         Ok(self.push(operation_id, entries, claim.fence))
+    }
+
+    /// Keeps the state after a batch, unless a repeated append comes after a later one.
+    pub fn keep(&mut self, revision: u64, snapshot: Option<Rc<str>>) {
+        if let Some(snapshot) = snapshot.filter(|_| self.snapshot.as_ref().is_none_or(|(kept, _)| *kept < revision)) {
+            self.snapshot = Some((revision, snapshot));
+        }
     }
 
     /// Ends the present claim as if its time had run out.

@@ -56,10 +56,15 @@ pub async fn append(
     expected_revision: u64,
     operation_id: String,
     entries: Rc<[String]>,
+    snapshot: Option<Rc<str>>,
 ) -> Answer<u64> {
     break_claim(world);
-    let revision =
-        write(world, move |store, now| store.append(&claim, expected_revision, &operation_id, &entries, now)).await?;
+    let append = move |store: &mut Store, now| {
+        let revision = store.append(&claim, expected_revision, &operation_id, &entries, now)?;
+        store.keep(revision, snapshot);
+        Ok(revision)
+    };
+    let revision = write(world, append).await?;
     if world.strikes(Fault::WrongReceipt) {
         world.excuse(&world.excuses.store_failed);
         return Ok(revision + world.rng.between(1, 3));

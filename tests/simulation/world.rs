@@ -15,6 +15,7 @@ use agent_roundtable::record::State;
 use agent_roundtable::record::codec;
 use agent_roundtable::record::entry::Entry;
 use agent_roundtable::record::model::{Id, RunOutcome};
+use agent_roundtable::record::snapshot;
 use serde_json::Value;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -165,8 +166,28 @@ impl World {
             if let Err(rule) = self.shadow.borrow_mut().batch_ended() {
                 return self.fail(rule);
             }
+            self.follow_snapshot(batch.revision);
             let expected = expected_events(&entries, &self.shadow.borrow(), known_ended);
             self.expected.borrow_mut().push(expected);
+        }
+    }
+
+    /// C53: a snapshot is the state of its revision, no more and no less; and every state is saved and
+    /// restored to itself.
+    fn follow_snapshot(&self, revision: u64) {
+        let (store, fold) = (self.store.borrow(), self.fold.borrow());
+        let Some(state) = &*fold else { return };
+        if let Some((_, text)) = store.snapshot.as_ref().filter(|(kept, _)| *kept == revision) {
+            let restored = snapshot::decode(text);
+            self.demand(restored.as_ref() == Ok(state), || format!("C53: revision {revision} is kept as {restored:?}"));
+            self.coverage.borrow_mut().note("snapshot");
+        }
+        if revision % 16 == 0 {
+            let text = snapshot::encode(state).unwrap();
+            let restored = snapshot::decode(&text);
+            let again = restored.as_ref().map(|state| snapshot::encode(state).unwrap());
+            let same = restored.as_ref() == Ok(state) && again.as_ref() == Ok(&text);
+            self.demand(same, || format!("C53: revision {revision} is restored as {restored:?}"));
         }
     }
 

@@ -17,7 +17,7 @@ export interface EnginePorts {
   startTimer(timer: number, delayMs: number): void;
   stopTimer(timer: number): void;
   create(slot: number, batch: string): void;
-  append(slot: number, batch: string): void;
+  append(slot: number, batch: string, snapshot: string | undefined): void;
   claim(slot: number, ownerId: string, leaseMs: number): void;
   renew(slot: number, claim: string, leaseMs: number): void;
   release(slot: number, claim: string): void;

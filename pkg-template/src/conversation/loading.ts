@@ -1,10 +1,11 @@
 /** Loading: a stored conversation read, folded by the engine, and bound to what the registry gives today. */
 
-import { currentEngine } from '../engine.js';
+import { currentEngine, type EngineLink } from '../engine.js';
+import type { LoadedRecord } from '../generated/bindings.js';
 import { RoundtableError } from '../errors.js';
 import { ask } from '../inspection/ask.js';
-import { fromStore, readPage } from '../inspection/stored-journal.js';
-import type { StoredRecord } from '../store-types.js';
+import { fromStore, readPage, StoredJournal } from '../inspection/stored-journal.js';
+import type { ConversationStore, StoredRecord } from '../store-types.js';
 import type { LoadOptions, ParticipantCheckpoint, RuntimeReference, TurnSelector } from '../types.js';
 import { BadValue, identifier } from '../values.js';
 import { readClock } from './clock.js';
@@ -60,11 +61,7 @@ export async function readRecord(options: LoadOptions): Promise<ReadOptions> {
   }
   const { revision, lines } = await fromStore(conversationId, async () => readPage(found));
   const link = currentEngine();
-  const record = ask((engine) => {
-    const reader = new engine.JournalReader(conversationId);
-    reader.add(lines);
-    return new engine.LoadedRecord(reader, revision);
-  }, link);
+  const record = await folded(given.readable, conversationId, found.snapshot, revision, lines, link);
   const described = JSON.parse(ask(() => record.describe(), link)) as Description;
 
   const agents: (AgentPorts | undefined)[] = [];
@@ -104,6 +101,27 @@ export async function readRecord(options: LoadOptions): Promise<ReadOptions> {
   };
 }
 
+/**
+ * The record, folded by the engine. A snapshot that it cannot read is passed over: the journal says the same.
+ */
+async function folded(
+  store: ConversationStore,
+  conversationId: string,
+  snapshot: StoredRecord['snapshot'],
+  revision: number,
+  lines: string,
+  link: EngineLink,
+): Promise<LoadedRecord> {
+  const quick = ask((engine) => {
+    const reader = new engine.JournalReader(conversationId);
+    if (snapshot !== undefined && !reader.restore(snapshot.revision, snapshot.state)) return reader.free();
+    reader.add(lines);
+    return reader;
+  }, link);
+  const reader = quick ?? (await StoredJournal.upTo(store, conversationId, revision)).release();
+  return ask((engine) => new engine.LoadedRecord(reader, revision), link);
+}
+
 function readGiven(options: unknown) {
   const given = object(options, 'options');
   const today: Plain = {};
@@ -114,6 +132,7 @@ function readGiven(options: unknown) {
   return {
     conversationId: identifier(given['conversationId'], 'conversationId'),
     store: readStore(store, today),
+    readable: given['store'] as ConversationStore,
     load: method(store, 'load', 'store') as (conversationId: string) => Promise<StoredRecord | undefined>,
     resolveParticipant: asking(registry, 'resolveParticipant'),
     resolveSelector: registry['resolveSelector'] === undefined ? undefined : asking(registry, 'resolveSelector'),

@@ -161,8 +161,8 @@ export class Ports implements EnginePorts {
     this.#store.create(batch, this.#storeAnswer(slot));
   }
 
-  append(slot: number, batch: string): void {
-    this.#store.append(batch, this.#storeAnswer(slot));
+  append(slot: number, batch: string, snapshot: string | undefined): void {
+    this.#store.append(batch, snapshot, this.#storeAnswer(slot));
   }
 
   claim(slot: number, ownerId: string, leaseMs: number): void {

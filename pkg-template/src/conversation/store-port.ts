@@ -57,7 +57,7 @@ export class StorePort {
     );
   }
 
-  append(batch: string, answer: StoreAnswer): void {
+  append(batch: string, snapshot: string | undefined, answer: StoreAnswer): void {
     const entries = batch.split('\n');
     const head = entries.shift() ?? '';
     const [status = '', createdAt = '', updatedAt = '', expected, operationId = '', fence, expiresAt] =
@@ -66,8 +66,9 @@ export class StorePort {
     const conversationId = this.#conversationId;
     const claim = { conversationId, ownerId: this.#ownerId, fence: Number(fence), expiresAt: Number(expiresAt) };
     const expectedRevision = Number(expected);
+    const appended = { conversationId, claim, expectedRevision, operationId, entries, summary };
     this.#call(
-      () => this.#store.append({ conversationId, claim, expectedRevision, operationId, entries, summary }),
+      () => this.#store.append(snapshot === undefined ? appended : { ...appended, snapshot }),
       (receipt) => answer.revision(readRevision(receipt)),
       answer,
     );

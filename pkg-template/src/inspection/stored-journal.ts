@@ -91,6 +91,14 @@ export class StoredJournal {
     return this.read((reader) => reader.add(page.lines, eventsAfter));
   }
 
+  /** Gives the engine's reader to whoever goes on with it. */
+  release(): JournalReader {
+    const reader = this.#reader;
+    this.#reader = undefined;
+    if (reader === undefined) throw new RoundtableError('disposed', 'the journal was closed');
+    return reader;
+  }
+
   close(): void {
     const reader = this.#reader;
     this.#reader = undefined;

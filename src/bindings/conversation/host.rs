@@ -83,10 +83,11 @@ impl Host for JsHost {
         operation_id: String,
         entries: Rc<[String]>,
         summary: Summary,
+        snapshot: Option<Rc<str>>,
     ) -> Result<u64, StoreFailure> {
         let head = AppendHead { claim: &claim, expected_revision, operation_id: &operation_id };
         let batch = wire::batch(Some(&head), &summary, &entries);
-        match self.ask(|ports, slot| ports.append(slot, &batch)).await {
+        match self.ask(|ports, slot| ports.append(slot, &batch, snapshot.as_deref())).await {
             // The shell has checked that it is a safe integer from 0.
             Answer::Number(revision) => Ok(revision as u64),
             Answer::Failed(failure) => Err(store_failure(&failure)),

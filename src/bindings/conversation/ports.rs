@@ -26,7 +26,7 @@ extern "C" {
     #[wasm_bindgen(method, structural, catch)]
     pub(super) fn create(this: &Ports, slot: u32, batch: &str) -> Result<(), JsValue>;
     #[wasm_bindgen(method, structural, catch)]
-    pub(super) fn append(this: &Ports, slot: u32, batch: &str) -> Result<(), JsValue>;
+    pub(super) fn append(this: &Ports, slot: u32, batch: &str, snapshot: Option<&str>) -> Result<(), JsValue>;
     #[wasm_bindgen(method, structural, catch)]
     pub(super) fn claim(this: &Ports, slot: u32, owner_id: &str, lease_ms: f64) -> Result<(), JsValue>;
     #[wasm_bindgen(method, structural, catch)]

@@ -15,7 +15,11 @@ use wasm_bindgen::prelude::{JsValue, wasm_bindgen};
 
 /// A folded record. Every refusal is thrown as the JSON of an error.
 #[wasm_bindgen]
-pub struct LoadedRecord(Stage);
+pub struct LoadedRecord {
+    stage: Stage,
+    /// How long its batches are, and the snapshot before them.
+    lens: (usize, usize),
+}
 
 enum Stage {
     Folded(Box<State>),
@@ -68,8 +72,11 @@ impl LoadedRecord {
     /// Of a journal that was read to the record's revision.
     #[wasm_bindgen(constructor)]
     pub fn new(reader: JournalReader, revision: f64) -> Result<LoadedRecord, JsValue> {
-        match reader.into_state() {
-            Some(state) if state.revision as f64 == revision => Ok(LoadedRecord(Stage::Folded(Box::new(state)))),
+        let (state, len, snapshot_len) = reader.into_state();
+        match state {
+            Some(state) if state.revision as f64 == revision => {
+                Ok(LoadedRecord { stage: Stage::Folded(Box::new(state)), lens: (len, snapshot_len) })
+            }
             state => {
                 let end = state.map_or(0, |state| state.revision);
                 let message = format!("the record is at revision {revision}, its batches end at {end}");
@@ -81,7 +88,7 @@ impl LoadedRecord {
     /// JSON of what the registry is asked for.
     #[must_use]
     pub fn describe(&self) -> String {
-        let Stage::Folded(state) = &self.0 else { return String::new() };
+        let Stage::Folded(state) = &self.stage else { return String::new() };
         let created = &state.created;
         let selector = match &created.selector {
             Selector::RoundRobin => None,
@@ -103,12 +110,12 @@ impl LoadedRecord {
 
     /// Binds it to plain data of today, see [`bind`]; the JSON of what must be migrated.
     pub fn bind(&mut self, today: JsValue) -> Result<String, JsValue> {
-        let Stage::Folded(state) = std::mem::replace(&mut self.0, Stage::Gone) else {
+        let Stage::Folded(state) = std::mem::replace(&mut self.stage, Stage::Gone) else {
             return Err(refused(Code::Internal, "the record is bound already".to_owned()));
         };
         let bound = plain(today).and_then(|today| bind(*state, &today)).map_err(|error| json(&error))?;
         let migrations = json(&bound.migrations());
-        self.0 = Stage::Bound(Box::new(bound));
+        self.stage = Stage::Bound(Box::new(bound));
         Ok(migrations)
     }
 }
@@ -117,9 +124,11 @@ impl LoadedRecord {
     /// The machine that goes on, given the JSON of what the host's code made of the binding.
     pub(super) fn open(self, owner: Id, opened: &str) -> Result<Machine, RoundtableError> {
         let internal = |message: String| RoundtableError::new(Code::Internal, message);
-        let Stage::Bound(bound) = self.0 else { return Err(internal("the record is not bound".to_owned())) };
+        let Stage::Bound(bound) = self.stage else { return Err(internal("the record is not bound".to_owned())) };
         let Opened { migrated, model_calls } = read(opened).map_err(|error| internal(error.message))?;
-        bound.open(owner, migrated, model_calls)
+        let mut machine = bound.open(owner, migrated, model_calls)?;
+        machine.count_stored(self.lens.0, self.lens.1);
+        Ok(machine)
     }
 }
 

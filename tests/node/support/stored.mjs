@@ -108,17 +108,22 @@ export function load(conversationId, store, agents, selector, extra = {}) {
 /** A run with turns enough; the limits of an earlier one were saved. */
 export const go = (roundtable) => roundtable.run({ limits: { maxTurnsPerRun: 20 } });
 
+/** Answers every request that is open. */
+export async function answerAll(roundtable) {
+  for (const request of roundtable.snapshot().requests) {
+    const response =
+      request.kind === 'approval' ? { kind: 'approval', approved: true } : { kind: 'input', content: 'so be it' };
+    const { revision: expectedRevision } = roundtable.snapshot();
+    await roundtable.resume({ requestId: request.id, responseId: `to ${request.id}`, expectedRevision, response });
+  }
+}
+
 /** Runs to the end, answering whatever is asked. */
 export async function finish(roundtable) {
   for (;;) {
     const result = await go(roundtable);
-    if (result.status !== 'waiting') return result;
-    for (const request of result.requests) {
-      const response =
-        request.kind === 'approval' ? { kind: 'approval', approved: true } : { kind: 'input', content: 'so be it' };
-      const { revision: expectedRevision } = roundtable.snapshot();
-      await roundtable.resume({ requestId: request.id, responseId: `to ${request.id}`, expectedRevision, response });
-    }
+    if (result.status !== 'waiting' && result.reason !== 'turns') return result;
+    await answerAll(roundtable);
   }
 }
 
