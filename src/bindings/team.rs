@@ -204,7 +204,7 @@ fn effect_json(machine: &Machine, effect: &Effect) -> Option<String> {
     Some(match effect {
         Effect::Store(effect) => match effect {
             StoreEffect::Create { entries, summary } => call("create", &[json(&wire::batch(None, summary, entries))]),
-            StoreEffect::Append { claim, expected_revision, operation_id, entries, summary } => {
+            StoreEffect::Append { claim, expected_revision, operation_id, entries, summary, .. } => {
                 let head = AppendHead { claim, expected_revision: *expected_revision, operation_id };
                 call("append", &[json(&wire::batch(Some(&head), summary, entries))])
             }
