@@ -8,6 +8,7 @@ import {
   type SelectorRegistration,
   type TurnSelector,
 } from 'agent-roundtable';
+import { aiSdkProvider, type AiSdkModel } from 'agent-roundtable/ai-sdk';
 import {
   runtimeParticipant,
   type AgentRuntime,
@@ -16,6 +17,8 @@ import {
 } from 'agent-roundtable/runtime';
 
 declare const provider: ChatProvider;
+declare const languageModel: AiSdkModel;
+export const sdkProvider: ChatProvider = aiSdkProvider(languageModel);
 declare const reply: { text: string; tokens: number };
 
 const selector = agentSelector({

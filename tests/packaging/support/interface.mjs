@@ -48,7 +48,6 @@ export const NOT_YET = {
   ].join(' '),
   'agent-roundtable/node': 'projectTeamRooms',
   'agent-roundtable/http': 'deliberationHandler',
-  'agent-roundtable/ai-sdk': 'aiSdkProvider',
   'agent-roundtable/mcp': 'mcpTools',
   'agent-roundtable/opentelemetry': 'traceEvents',
 };
