@@ -105,7 +105,7 @@ describe('K4 K5 an answer fits one action or none', () => {
       group: request({ groupId: 'other' }),
       participant: request({ participantId: 'other' }),
       member: request({ memberId: 'other' }),
-      'no member': request({ memberId: undefined }),
+      'member of none': request({ memberId: null }),
       'request kind': request({ kind: 'reconciliation' }),
       'response kind': [{ ...good, response: { kind: 'input', content: 'yes' } }],
       request: request({ id: 'other' }),

@@ -11,5 +11,6 @@ mod selector;
 mod session;
 mod session_host;
 mod session_interleavings;
+mod session_late;
 mod tools;
 mod wire;

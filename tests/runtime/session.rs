@@ -125,7 +125,7 @@ fn k5_an_answer_that_differs_in_any_part_is_refused_and_the_right_one_still_coun
         (answer_with(&requests[0], yes, "other", "g", "t"), "participant"),
         (answer_with(&requests[0], yes, "bot", "g2", "t"), "group"),
         (answer_with(&requests[0], yes, "bot", "g", "t2"), "turn"),
-        (right.replace(r#""memberId":"bot","#, ""), "member"),
+        (right.replace(r#""memberId":"bot""#, r#""memberId":"other""#), "member"),
         (right.replace(r#""kind":"approval","participantId""#, r#""kind":"input","participantId""#), "kind"),
         (right.replace(r#""kind":"approval","approved""#, r#""kind":"input","approved""#), "kind"),
         (right.replace(":approval:0", ":approval:7"), "not waiting"),
@@ -278,10 +278,21 @@ fn story(idempotent: bool, dies_at: Option<usize>) -> (Story, End) {
     let mut end = rig.start();
     while let End::Wait(requests) = &end {
         let answers: Vec<String> = requests.iter().map(|request| answer(request, true)).collect();
+        assert!(waits.len() < 10, "it asks for ever");
         waits.push((rig.checkpoint(), answers.clone(), rig.journal.len()));
         end = rig.resume(&answers);
     }
     (Story { rig, waits }, end)
+}
+
+/// Approves whatever is asked; an engine that asks for ever is left waiting.
+fn approve_all(rig: &mut Rig, mut end: End) -> End {
+    for _ in 0..10 {
+        let End::Wait(requests) = &end else { break };
+        let answers: Vec<String> = requests.iter().map(|request| answer(request, true)).collect();
+        end = rig.resume(&answers);
+    }
+    end
 }
 
 fn count(deeds: &[Deed]) -> HashMap<&str, usize> {
@@ -309,18 +320,14 @@ fn c50_a_crash_after_any_record_continues_or_is_refused_and_no_effect_happens_tw
             of("tool-intent").map(tail).any(|intent| !done.contains(&intent))
         };
         let mut next = dead.rig.reopened(checkpoint, &dead.rig.journal, &dead.rig.deeds);
-        let mut end = next.resume(answers);
+        let end = next.resume(answers);
         if in_doubt {
             assert!(fails(end, "recovery-required").contains("write"));
             assert_eq!(next.deeds, dead.rig.deeds, "nothing was run");
             refused += 1;
             continue;
         }
-        while let End::Wait(requests) = &end {
-            let answers: Vec<String> = requests.iter().map(|request| answer(request, true)).collect();
-            end = next.resume(&answers);
-        }
-        assert_eq!(end, End::Speak("done".into()), "after {dies_at}");
+        assert_eq!(approve_all(&mut next, end), End::Speak("done".into()), "after {dies_at}");
         assert!(count(&next.deeds).values().all(|n| *n == 1), "after {dies_at}: {:?}", next.deeds);
         assert_eq!(count(&next.deeds), count(&whole.rig.deeds), "after {dies_at}: the same effects");
         assert_eq!(results(&next), results(&whole.rig), "after {dies_at}: the same results");
@@ -336,12 +343,8 @@ fn c49_an_unfinished_idempotent_tool_runs_again_under_the_same_key() {
         let (dead, _) = story(true, Some(dies_at));
         let Some((checkpoint, answers, _)) = dead.waits.last() else { continue };
         let mut next = dead.rig.reopened(checkpoint, &dead.rig.journal, &dead.rig.deeds);
-        let mut end = next.resume(answers);
-        while let End::Wait(requests) = &end {
-            let answers: Vec<String> = requests.iter().map(|request| answer(request, true)).collect();
-            end = next.resume(&answers);
-        }
-        assert_eq!(end, End::Speak("done".into()), "after {dies_at}");
+        let end = next.resume(answers);
+        assert_eq!(approve_all(&mut next, end), End::Speak("done".into()), "after {dies_at}");
         let keys =
             |rig: &Rig| count(&rig.deeds).into_keys().map(str::to_owned).collect::<std::collections::BTreeSet<_>>();
         assert_eq!(keys(&next), keys(&whole.rig), "after {dies_at}: no key beside those of the plain story");

@@ -102,9 +102,12 @@ pub fn read_answers(session: &Session, pending: &Pending, resume: &TurnResume) -
             ("the answered request's turn", of_request("turnId"), resume.turn_id.as_str()),
             ("the answered request's group", of_request("groupId"), &resume.group_id),
             ("the answered request's participant", of_request("participantId"), &resume.participant_id),
-            ("the answered request's member", of_request("memberId"), &resume.participant_id),
         ] {
             fits(part, text(found), expected)?;
+        }
+        // It says the participant once more, and may be left out.
+        if let Some(member) = of_request("memberId") {
+            fits("the answered request's member", text(Some(member)), &resume.participant_id)?;
         }
         let request_id = text(of_request("id"));
         if !pending.request_ids.iter().any(|id| id == request_id) {

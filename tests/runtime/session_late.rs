@@ -1,0 +1,187 @@
+//! What comes after its moment: replies to calls whose attempt is over, tools that end after their turn, an
+//! abort when the turn is done.
+
+use crate::session_host::{End, Rig, answer, options, quote, replies, reply, text};
+use agent_roundtable::runtime::wire::handle;
+use agent_roundtable::value::Json;
+
+/// One call that must be approved, then words.
+fn model(history: &[Json]) -> String {
+    match replies(history) {
+        0 => reply("", &[("t", "write", r#"{"n":1}"#)]),
+        _ => reply("live", &[]),
+    }
+}
+
+/// A session that was parked and, continued, died when its second model call had been requested.
+fn dead() -> (Rig, String, Vec<String>) {
+    let mut rig = Rig::new(&options(false), model);
+    let End::Wait(requests) = rig.start() else { panic!("it should wait") };
+    let checkpoint = rig.checkpoint();
+    let answers = vec![answer(&requests[0], true)];
+    rig.dies_at = Some(rig.journal.len() + 4); // answer, intent, result, request
+    assert_eq!(rig.resume(&answers), End::Died);
+    assert_eq!(text(rig.journal.last().unwrap(), "id"), "a2:call:2:request");
+    (rig, checkpoint, answers)
+}
+
+/// A record of the execution, like one that is there.
+fn like(record: &Json, id: &str, kind: &str, call_id: &str, rest: &str) -> Json {
+    let (execution, session) = (quote(&text(record, "executionId")), quote(&text(record, "sessionId")));
+    Json::parse(&format!(
+        r#"{{"id":"{id}","kind":"{kind}","callId":"{call_id}","executionId":{execution},"sessionId":{session},{rest}}}"#
+    ))
+    .unwrap()
+}
+
+fn response(rig: &Rig, call_id: &str, reply: &str) -> Json {
+    let rest = format!(r#""response":{reply}"#);
+    like(&rig.journal[0], &format!("{call_id}:response"), "model-response", call_id, &rest)
+}
+
+fn request(rig: &Rig, call_id: &str) -> Json {
+    let rest = r#""providerId":"p","modelId":"m""#;
+    like(&rig.journal[0], &format!("{call_id}:request"), "model-request", call_id, rest)
+}
+
+/// What the next process does with these records added, and which calls it makes.
+fn next(rig: &Rig, checkpoint: &str, answers: &[String], added: Vec<Json>) -> (End, Vec<String>) {
+    let journal: Vec<Json> = rig.journal.iter().cloned().chain(added).collect();
+    let mut next = rig.reopened(checkpoint, &journal, &rig.deeds);
+    let end = next.resume(answers);
+    assert_eq!(next.deeds, rig.deeds, "nothing runs again");
+    (end, next.requested)
+}
+
+#[test]
+fn a_late_reply_counts_while_no_other_call_has_taken_its_place() {
+    let (rig, checkpoint, answers) = dead();
+    let late = response(&rig, "a2:call:2", &reply("late", &[]));
+    let (end, called) = next(&rig, &checkpoint, &answers, vec![late.clone()]);
+    assert_eq!((end, called), (End::Speak("late".into()), vec![]), "what was paid for is kept");
+
+    let (third, answered) = (request(&rig, "a3:call:3"), response(&rig, "a3:call:3", &reply("third", &[])));
+    let (end, called) = next(&rig, &checkpoint, &answers, vec![third, late, answered]);
+    assert_eq!((end, called), (End::Speak("third".into()), vec![]));
+}
+
+#[test]
+fn a_late_reply_that_nobody_acted_on_gives_way_to_a_call_that_was_decided_on_before() {
+    let (rig, checkpoint, answers) = dead();
+    let calls = reply("", &[("t", "write", r#"{"n":1}"#)]);
+    for late in [calls, reply("late", &[])] {
+        let late = response(&rig, "a2:call:2", &late);
+        let (third, answered) = (request(&rig, "a3:call:3"), response(&rig, "a3:call:3", &reply("third", &[])));
+        let (end, _) = next(&rig, &checkpoint, &answers, vec![late, third, answered]);
+        assert_eq!(end, End::Speak("third".into()));
+    }
+}
+
+#[test]
+fn a_call_without_a_reply_is_made_again_under_an_id_that_was_never_used() {
+    let (rig, checkpoint, answers) = dead();
+    let (end, called) = next(&rig, &checkpoint, &answers, vec![]);
+    assert_eq!(end, End::Speak("live".into()));
+    assert_eq!(called.len(), 1);
+    assert!(called[0].ends_with(r#":call:3""#), "{called:?}: the requested one was the second");
+}
+
+#[test]
+fn only_reached_results_let_a_further_call_follow() {
+    let (rig, checkpoint, answers) = dead();
+    let journal: Vec<Json> = rig.journal.iter().filter(|r| text(r, "kind") != "tool-result").cloned().collect();
+    let mut next = rig.reopened(&checkpoint, &journal, &rig.deeds);
+    assert!(matches!(next.resume(&answers), End::Fail(code, _) if code == "recovery-invalid"));
+}
+
+/// Tells one input; the effects' kinds, and the effects.
+fn tell(rig: &mut Rig, input: &str) -> (Vec<String>, Vec<Json>) {
+    let effects = handle(&mut rig.agent, input).unwrap();
+    let Json::Array(effects) = Json::parse(&effects).unwrap() else { panic!("{effects}") };
+    (effects.iter().map(|effect| text(effect, "kind")).collect(), effects)
+}
+
+/// A turn that calls `read` and `write`, both allowed, up to where their intents are being written down.
+fn intending() -> Rig {
+    let mut rig = Rig::new(&options(false), model);
+    tell(&mut rig, r#"{"kind":"start","turnId":"t","attemptId":"a","input":"hi","at":0}"#);
+    tell(&mut rig, r#"{"kind":"appended","callId":"a:call:1","at":0}"#);
+    let calls = reply("", &[("t1", "read", r#"{"n":1}"#), ("t2", "write", r#"{"n":2}"#)]);
+    tell(&mut rig, &format!(r#"{{"kind":"model-replied","callId":"a:call:1","reply":{calls}}}"#));
+    let (kinds, _) = tell(&mut rig, r#"{"kind":"appended","callId":"a:call:1","at":0}"#);
+    assert_eq!(kinds, ["extend", "permit"]);
+    let allowed = r#"{"kind":"permitted","callId":"a:call:1","verdicts":["allow","allow"],"at":0}"#;
+    assert_eq!(tell(&mut rig, allowed).0, ["record", "record", "sync"]);
+    rig
+}
+
+#[test]
+fn a_call_that_was_stopped_before_it_ran_is_on_record_as_not_run() {
+    let mut rig = intending();
+    assert_eq!(tell(&mut rig, r#"{"kind":"aborted"}"#).0, ["fail"]);
+    let (kinds, effects) = tell(&mut rig, r#"{"kind":"appended","callId":"a:call:1","at":0}"#);
+    assert_eq!(kinds, ["record", "record"]);
+    for (effect, id) in effects.iter().zip(["t1", "t2"]) {
+        let record = effect.get("record").unwrap();
+        assert_eq!((text(record, "kind"), text(record, "toolCallId")), ("tool-result".into(), id.into()));
+        assert!(record.canonical().contains("not-run"));
+    }
+    assert_eq!(tell(&mut rig, r#"{"kind":"appended","callId":"a:call:1","at":0}"#).0, [""; 0], "and once");
+}
+
+#[test]
+fn a_tool_that_ends_after_its_turn_is_on_record_once() {
+    let mut rig = intending();
+    let returned = |index: usize| {
+        format!(r#"{{"kind":"tool-returned","callId":"a:call:1","index":{index},"at":0,"result":{{"late":{index}}}}}"#)
+    };
+    assert_eq!(tell(&mut rig, r#"{"kind":"appended","callId":"a:call:1","at":0}"#).0, ["run-tools"]);
+    assert_eq!(tell(&mut rig, &returned(0)).0, ["record"]);
+    assert_eq!(tell(&mut rig, r#"{"kind":"aborted"}"#).0, ["fail"]);
+    assert_eq!(tell(&mut rig, &returned(0)).0, [""; 0]);
+    let (kinds, effects) = tell(&mut rig, &returned(1));
+    assert_eq!(kinds, ["record"]);
+    assert!(effects[0].canonical().contains(r#""result":{"late":1}"#));
+    assert_eq!(tell(&mut rig, &returned(1)).0, [""; 0]);
+}
+
+#[test]
+fn k10_an_abort_does_not_take_back_a_finished_turn_or_a_saved_wait() {
+    for (calls, end) in [(vec![], "speak"), (vec![("t", "write", r#"{"n":1}"#)], "wait")] {
+        let mut rig = Rig::new(&options(false), model);
+        tell(&mut rig, r#"{"kind":"start","turnId":"t","attemptId":"a","input":"hi","at":0}"#);
+        tell(&mut rig, r#"{"kind":"appended","callId":"a:call:1","at":0}"#);
+        let reply = reply("words", &calls);
+        tell(&mut rig, &format!(r#"{{"kind":"model-replied","callId":"a:call:1","reply":{reply}}}"#));
+        let (mut kinds, _) = tell(&mut rig, r#"{"kind":"appended","callId":"a:call:1","at":0}"#);
+        if end == "wait" {
+            tell(&mut rig, r#"{"kind":"permitted","callId":"a:call:1","verdicts":["ask"],"at":0}"#);
+            (kinds, _) = tell(&mut rig, r#"{"kind":"appended","callId":"a:call:1","at":0}"#);
+        }
+        assert_eq!(kinds.last().unwrap(), "flush");
+        assert_eq!(rig.agent.pending(), None, "nothing is parked before the turn returns");
+        assert_eq!(tell(&mut rig, r#"{"kind":"aborted"}"#).0, [end]);
+        assert_eq!(rig.agent.pending().is_some(), end == "wait");
+    }
+}
+
+#[test]
+fn a_session_id_fits_an_id_whatever_the_conversation_and_the_participant_are_called() {
+    let long = options(false).replace(r#""conversationId":"c""#, &format!(r#""conversationId":"{}""#, "é".repeat(600)));
+    let rig = Rig::new(&long, model);
+    assert_eq!(rig.agent.session_id().unwrap().len(), 64);
+    assert_eq!(Rig::new(&options(false), model).agent.session_id(), Some(r#"["c","bot"]"#));
+}
+
+#[test]
+fn c52a_a_fork_takes_over_a_history_and_not_what_waits() {
+    let mut rig = Rig::new(&options(false), model);
+    let forked = options(false).replace(r#""forked":false"#, r#""forked":true"#);
+    let forked = forked.replace(r#""conversationId":"c""#, r#""conversationId":"fork""#);
+    let open = |checkpoint: &str| agent_roundtable::runtime::wire::open(&forked, Some(checkpoint));
+    let settled = rig.checkpoint();
+    assert_eq!(open(&settled).unwrap().agent.session_id(), Some(r#"["fork","bot"]"#));
+    assert!(matches!(rig.start(), End::Wait(_)));
+    let error = open(&rig.checkpoint()).unwrap_err().to_string();
+    assert!(error.contains("data.pending"), "{error}");
+}
