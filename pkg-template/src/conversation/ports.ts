@@ -162,7 +162,7 @@ export class Ports implements EnginePorts {
   }
 
   append(slot: number, batch: string, snapshot: string | undefined): void {
-    this.#store.append(batch, snapshot, this.#storeAnswer(slot));
+    this.#store.append(batch, this.#storeAnswer(slot), snapshot);
   }
 
   claim(slot: number, ownerId: string, leaseMs: number): void {

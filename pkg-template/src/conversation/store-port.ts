@@ -57,7 +57,7 @@ export class StorePort {
     );
   }
 
-  append(batch: string, snapshot: string | undefined, answer: StoreAnswer): void {
+  append(batch: string, answer: StoreAnswer, snapshot?: string): void {
     const entries = batch.split('\n');
     const head = entries.shift() ?? '';
     const [status = '', createdAt = '', updatedAt = '', expected, operationId = '', fence, expiresAt] =
