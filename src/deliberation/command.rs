@@ -177,9 +177,10 @@ impl State {
         if items.is_empty() { Vec::new() } else { vec![Entry::Done { at: self.time(now), items }] }
     }
 
-    /// A clock that goes back, or one that is behind another host's, makes no entry older than the last.
+    /// A clock that goes back, or one that is behind another host's, makes no entry older than the last;
+    /// one that gives no instant counts as standing still.
     fn time(&self, now: f64) -> f64 {
-        now.trunc().clamp(self.last_at, MAX_EPOCH_MS.max(self.last_at))
+        now.trunc().max(self.last_at).min(MAX_EPOCH_MS)
     }
 
     fn is_overdue(&self, at: f64) -> bool {

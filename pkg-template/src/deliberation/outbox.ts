@@ -90,7 +90,7 @@ export class Outbox {
     for (const { item } of own) this.#underWay.add(`${id} ${item}`);
     const tried = own.map(async (item) => {
       try {
-        await within(this.#settings.deliveryTimeoutMs, this.#settings.clock, this.#try(item));
+        await within(this.#settings.deliveryTimeoutMs, this.#settings.clock, this.#try(id, item));
         return [item.item];
       } catch (error) {
         this.#underWay.delete(`${id} ${item.item}`);
@@ -102,10 +102,20 @@ export class Outbox {
     return (await Promise.all(tried)).flat();
   }
 
-  async #try(item: Item): Promise<void> {
-    if (item.put !== undefined) await this.#groups.put(deepFreeze(item.put));
+  async #try(id: string, item: Item): Promise<void> {
+    if (item.put !== undefined) await this.#put(id, deepFreeze(item.put));
     else if (item.delete !== undefined) await this.#groups.delete(item.delete.id, item.delete.by);
     else if (item.notice !== undefined) await this.#settings.notifier(deepFreeze(item.notice));
+  }
+
+  /** Another host may have put the group before, closed the session and deleted the group again. */
+  async #put(id: string, group: BackingGroup): Promise<void> {
+    await this.#groups.put(group);
+    const { status } = read<{ status: string }>(
+      await this.#sessions.look(id, FAILED, (handle) => handle.listed()),
+      FAILED,
+    );
+    if (status !== 'open') await this.#groups.delete(group.id, group.owner);
   }
 }
 
