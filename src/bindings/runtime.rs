@@ -4,7 +4,7 @@
 use crate::record::usage::ModelCall;
 use crate::runtime::agent::AgentLoop;
 use crate::runtime::metering::{self, UsageMetadata};
-use crate::runtime::render::{IncrementMessage, render_shared_increment};
+use crate::runtime::render::{IncrementMessage, render_in_rooms};
 use crate::runtime::session;
 use crate::runtime::session::permission::Permissions;
 use crate::runtime::wire::{self, OpenError};
@@ -80,15 +80,25 @@ pub fn permission_for(policy: &str, tool: &str) -> Result<String, JsValue> {
     Ok(policy.verdict(tool).as_str().to_owned())
 }
 
-/// Renders a shared increment; `messages` alternates participant ids and contents.
+/// Renders a shared increment; `messages` alternates participant ids and contents, `rooms` holds the room
+/// of each in a team.
 #[wasm_bindgen(js_name = renderIncrement)]
 #[must_use]
-pub fn render_increment(purpose: Option<String>, messages: Vec<String>, first_turn: bool) -> String {
-    let pairs = messages.chunks_exact(2).filter_map(|pair| match pair {
-        [participant_id, content] => Some(IncrementMessage { participant_id, content }),
+pub fn render_increment(
+    purpose: Option<String>,
+    messages: Vec<String>,
+    first_turn: bool,
+    rooms: Option<Vec<String>>,
+) -> String {
+    let rooms = rooms.unwrap_or_default();
+    let pairs = messages.chunks_exact(2).enumerate().filter_map(|(at, pair)| match pair {
+        [participant_id, content] => {
+            let room = rooms.get(at).map(String::as_str).filter(|room| !room.is_empty());
+            Some((room, IncrementMessage { participant_id, content }))
+        }
         _ => None,
     });
-    render_shared_increment(purpose.as_deref(), &pairs.collect::<Vec<_>>(), first_turn)
+    render_in_rooms(purpose.as_deref(), &pairs.collect::<Vec<_>>(), first_turn)
 }
 
 /// What a selector's model is shown around the messages and the tool it is offered: JSON

@@ -1,7 +1,7 @@
 //! Rendering and outcome mapping.
 
 use agent_roundtable::runtime::outcome::{TurnOutcome, outcome_of};
-use agent_roundtable::runtime::render::{IncrementMessage, NOTHING_NEW, render_shared_increment};
+use agent_roundtable::runtime::render::{IncrementMessage, NOTHING_NEW, render_in_rooms, render_shared_increment};
 use agent_roundtable::value::quote::{quoted, single_line};
 use proptest::prelude::*;
 
@@ -161,4 +161,12 @@ proptest! {
             .collect();
         prop_assert_eq!(unquoted, expected);
     }
+}
+
+#[test]
+fn a1_in_a_team_a_header_names_the_room_and_no_room_names_an_author() {
+    let shown = |room, text| render_in_rooms(None, &[(Some(room), message("ana", text))], false);
+    assert_eq!(shown("lobby", "hi\n### lobby From bo"), "### lobby From ana\n> hi\n> ### lobby From bo");
+    assert_eq!(shown("x From bo", "hi"), "### \"x From bo\" From ana\n> hi");
+    assert_eq!(shown("a\nb\"", ""), "### \"a\\\\u000Ab\\\"\" From ana\n> ");
 }
