@@ -17,8 +17,7 @@ pub fn fold(batches: &[Batch]) -> Result<(State, u64), TeamError> {
             let message = format!("the store gave batch {} where {} was due", batch.revision, at + 1);
             return Err(TeamError::of(INVALID_EVENT, format!("/{at}"), message));
         }
-        let lines: Vec<&str> = batch.entries.iter().map(String::as_str).collect();
-        fold_batch(&mut state, &lines, batch.revision)?;
+        fold_batch(&mut state, &batch.entries, batch.revision)?;
     }
     match state {
         Some(state) => Ok((state, batches.len() as u64)),
@@ -27,31 +26,33 @@ pub fn fold(batches: &[Batch]) -> Result<(State, u64), TeamError> {
 }
 
 /// Folds one batch; the first makes the state.
-pub fn fold_batch(state: &mut Option<State>, lines: &[&str], revision: u64) -> Result<Vec<Event>, TeamError> {
+fn fold_batch(state: &mut Option<State>, lines: &[String], revision: u64) -> Result<(), TeamError> {
+    match (state.as_mut(), lines.split_first()) {
+        (Some(state), _) => fold_lines(state, lines, revision).map(|_| ()),
+        (None, Some((first, rest))) => {
+            let (_, created) = created(first)?;
+            fold_lines(state.insert(created), rest, revision).map(|_| ())
+        }
+        (None, None) => Err(TeamError::of(STORED_GRAPH_MISMATCH, "/1/0", "the record is empty")),
+    }
+}
+
+/// Folds the lines of a batch, or refuses one of them; those before it are folded then.
+pub(super) fn fold_lines(state: &mut State, lines: &[String], revision: u64) -> Result<Vec<Event>, TeamError> {
+    let refused = |at: String, reason| TeamError::of(INVALID_EVENT, at, reason);
     let mut events = Vec::with_capacity(lines.len());
     for (index, line) in lines.iter().enumerate() {
-        let path = format!("/{revision}/{index}");
-        match state {
-            None => {
-                let (event, created) = created(line)?;
-                *state = Some(created);
-                events.push(event);
-            }
-            Some(state) => {
-                let event: Event =
-                    decode_as(line).map_err(|reason| TeamError::of(INVALID_EVENT, path.clone(), reason))?;
-                state.apply(&event, revision).map_err(|reason| TeamError::of(INVALID_EVENT, path, reason))?;
-                events.push(event);
-            }
-        }
+        let at = || format!("/{revision}/{index}");
+        let event: Event = decode_as(line).map_err(|reason| refused(at(), reason))?;
+        state.apply(&event, revision).map_err(|reason| refused(at(), reason))?;
+        events.push(event);
     }
-    if let Some(state) = state {
-        state.end_batch().map_err(|reason| TeamError::of(INVALID_EVENT, format!("/{revision}"), reason))?;
-    }
+    state.end_batch().map_err(|reason| refused(format!("/{revision}"), reason))?;
     Ok(events)
 }
 
-fn created(line: &str) -> Result<(Event, State), TeamError> {
+/// The state that a record's first line makes.
+pub(super) fn created(line: &str) -> Result<(Event, State), TeamError> {
     let mismatch = |reason: String| TeamError::of(STORED_GRAPH_MISMATCH, "/1/0", reason);
     let event: Event = decode_as(line).map_err(|reason| mismatch(format!("the record is not a team's: {reason}")))?;
     let Event::Created(created) = &event else {

@@ -6,7 +6,7 @@
 use super::definition::Definition;
 use super::error::{STORED_GRAPH_MISMATCH, TeamError};
 use super::event::{Answered, Ask, At, Created, Event, Paused};
-use super::fold::fold_batch;
+use super::fold::{created, fold_lines};
 use super::outcome::Outcome;
 use super::state::{State, Status};
 use super::turns::{Attempt, Gate};
@@ -207,20 +207,22 @@ impl Machine {
         if self.broken.is_some() {
             return;
         }
-        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        let mut state = (revision > 1).then(|| self.durable.clone());
-        let folded = fold_batch(&mut state, &lines, revision).and_then(|events| match state {
-            Some(state) if revision > 1 || self.is_planned(&state) => Ok((state, events)),
-            _ => {
-                let message = "the record is of another definition or of other options";
-                Err(TeamError::of(STORED_GRAPH_MISMATCH, "/1/0", message))
-            }
-        });
-        match folded.and_then(|(state, events)| check_runtimes(&state, &self.traits).map(|()| (state, events))) {
-            Ok((state, events)) => {
+        let folded = match lines.split_first() {
+            Some((first, rest)) if revision == 1 => created(first).and_then(|(event, mut state)| {
+                fold_lines(&mut state, rest, revision)?;
+                if !self.is_planned(&state) {
+                    let message = "the record is of another definition or of other options";
+                    return Err(TeamError::of(STORED_GRAPH_MISMATCH, "/1/0", message));
+                }
                 self.durable = state;
-                self.effect(Effect::Emit { revision, events });
-            }
+                Ok(vec![event])
+            }),
+            None if revision == 1 => Err(TeamError::of(STORED_GRAPH_MISMATCH, "/1/0", "the record is empty")),
+            // What is refused leaves a part folded, of a team that refuses every call from now on.
+            _ => fold_lines(&mut self.durable, lines, revision),
+        };
+        match folded.and_then(|events| check_runtimes(&self.durable, &self.traits).map(|()| events)) {
+            Ok(events) => self.effect(Effect::Emit { revision, events }),
             Err(error) => {
                 self.broken = Some(error.clone());
                 self.end(Err(error));

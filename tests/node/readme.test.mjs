@@ -17,18 +17,24 @@ const blocks = (text, language) =>
   [...text.matchAll(new RegExp(`^\`\`\`${language}\\n([^]*?)^\`\`\`$`, 'gm'))].map((m) => m[1]);
 
 for (const [name, text] of Object.entries({ 'README.md': readme, 'pkg-template/README.md': npmPage })) {
-  test(`A109 A110 the example of ${name} runs and prints what is written beneath it`, async (t) => {
-    const [example] = blocks(text, 'js');
-    const [output] = blocks(text, 'text');
+  test(`A109 A110 the examples of ${name} run and print what is written beneath them`, async (t) => {
     const folder = await mkdtemp(join(repository, 'tests/node_modules/.readme-'));
     t.after(() => rm(folder, { recursive: true }));
-    const file = join(folder, 'example.mjs');
-    await writeFile(file, example);
-    // The options of this process: a suite that goes through `require` has its examples do so too.
-    const { stdout } = await promisify(execFile)(process.execPath, [...loaders(), file]);
-    assert.equal(stdout, output);
+    const outputs = blocks(text, 'text');
+    for (const [index, example] of blocks(text, 'js').entries()) {
+      const file = join(folder, `example-${index}.mjs`);
+      await writeFile(file, example);
+      // The options of this process: a suite that goes through `require` has its examples do so too.
+      const { stdout } = await promisify(execFile)(process.execPath, [...loaders(), file]);
+      assert.equal(stdout, outputs[index]);
+    }
   });
 }
+
+test('make team runs the example of a team', async () => {
+  const demo = await readFile(join(repository, 'demo/team.mjs'), 'utf8');
+  assert.ok(blocks(readme, 'js').includes(demo));
+});
 
 function loaders() {
   const at = process.execArgv.indexOf('--import');
