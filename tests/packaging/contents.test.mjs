@@ -1,12 +1,12 @@
 // What is in the tarball, what it exports, and how large it is.
 import assert from 'node:assert/strict';
-import { readdir, readFile, symlink, writeFile } from 'node:fs/promises';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { after, before, test } from 'node:test';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
 import { measure } from '../../scripts/size.mjs';
-import { consumer, rootTools } from './support/consumer.mjs';
+import { consumer } from './support/consumer.mjs';
 import { declared } from './support/declarations.mjs';
 import { INTERFACE, NOT_YET } from './support/interface.mjs';
 
@@ -22,8 +22,6 @@ let entries;
 before(async () => {
   project = await consumer();
   installed = join(project.folder, 'node_modules/agent-roundtable');
-  // Optional peers that an entry cannot be imported without.
-  await symlink(join(rootTools, 'idb'), join(project.folder, 'node_modules/idb'));
   const found = await readdir(installed, { recursive: true, withFileTypes: true });
   files = found
     .filter((e) => e.isFile())
