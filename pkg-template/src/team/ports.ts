@@ -109,7 +109,7 @@ export class TeamPorts implements TeamEffects {
   }
 
   append(batch: string): void {
-    this.#store.append(batch, undefined, this.#answer('appended'));
+    this.#store.append(batch, this.#answer('appended'));
   }
 
   claim(ownerId: string, leaseMs: number): void {
