@@ -58,6 +58,7 @@ impl JournalReader {
             state.revision as f64 == revision && *state.created.conversation_id == *self.conversation_id
         };
         let Some(state) = snapshot::decode(snapshot).ok().filter(readable) else { return false };
+        self.rest = if state.group.is_none() { state.revision } else { 0 };
         self.journal = Journal::after(state);
         self.snapshot_len = snapshot.len();
         true

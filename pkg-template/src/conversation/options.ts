@@ -32,7 +32,10 @@ export interface SelectorPorts {
 }
 
 /** The store's functions that a running conversation uses. */
-export type StorePorts = Pick<ConversationStore, 'create' | 'read' | 'claim' | 'renew' | 'release' | 'append'>;
+export type StorePorts = Pick<ConversationStore, 'create' | 'read' | 'claim' | 'renew' | 'release' | 'append'> & {
+  /** For events of before a compaction. */
+  readonly load?: ConversationStore['load'] | undefined;
+};
 
 /** What the engine calls back, and the plain data it checks. */
 export interface ReadOptions extends ObserverOptions {
@@ -143,6 +146,7 @@ export function readStore(value: unknown, config: { [key: string]: PlainOption }
     renew: method(given, 'renew', 'store') as StorePorts['renew'],
     release: method(given, 'release', 'store') as StorePorts['release'],
     append: method(given, 'append', 'store') as StorePorts['append'],
+    load: callback(given, 'load', 'store.') as StorePorts['load'],
   };
 }
 

@@ -1,8 +1,7 @@
 /** The ports object of one conversation: what the engine calls, done with the host's functions. */
 
-import { StoredJournal } from '../inspection/stored-journal.js';
+import { type Batches, StoredJournal } from '../inspection/stored-journal.js';
 import { MemoryConversationStore } from '../memory-store.js';
-import type { ConversationStore } from '../store-types.js';
 import type {
   DeltaEvent,
   ParticipantCheckpoint,
@@ -56,7 +55,7 @@ export class Ports implements EnginePorts {
   readonly #purpose: string | undefined;
   readonly #participants: SelectionContext['participants'];
   readonly #store: StorePort;
-  readonly #batches: Pick<ConversationStore, 'read'>;
+  readonly #batches: Batches;
   readonly #sessions: Sessions;
   readonly #attempts = new Attempts();
   readonly #time: Timekeeper;

@@ -77,6 +77,10 @@ async function upTo(store: ConversationStore, conversationId: string, at: number
   const [revision, rest] = journal.read((reader) => [reader.revision(), reader.rest()] as const);
   if (at !== undefined || rest === revision) return journal;
   journal.close();
+  if (rest === 0) {
+    const what = 'has no revision without an open group any more';
+    throw new RoundtableError('not-found', `the conversation ${JSON.stringify(conversationId)} ${what}`);
+  }
   return StoredJournal.upTo(store, conversationId, rest);
 }
 

@@ -11,8 +11,8 @@ import { ask } from './ask.js';
 /** How many batches are asked for at once. */
 const PAGE = 256;
 
-/** What is read of a store. */
-type Batches = Pick<ConversationStore, 'read'>;
+/** What is read of a store; without `load`, only a journal that is there from its beginning. */
+export type Batches = Pick<ConversationStore, 'read'> & { readonly load?: ConversationStore['load'] | undefined };
 
 /** The store and the id that every inspection names. @throws BadValue naming the option */
 export function readSource(given: ReadonlyMap<string, unknown>): {
@@ -77,6 +77,19 @@ export class StoredJournal {
    */
   async next({ until, eventsAfter }: { until?: number | undefined; eventsAfter?: number }): Promise<string> {
     const after = this.revision;
+    if (until !== undefined && after >= until) return '[]';
+    try {
+      return await this.#page(after, until, eventsAfter);
+    } catch (error) {
+      // The beginning may have been compacted: a snapshot holds what it came to.
+      const isGone = error instanceof RoundtableError && error.code === 'not-found' && after === 0;
+      const latest = Math.min(until ?? Number.MAX_SAFE_INTEGER, eventsAfter ?? Number.MAX_SAFE_INTEGER);
+      if (!isGone || !(await this.#restore(latest))) throw error;
+      return '[]';
+    }
+  }
+
+  async #page(after: number, until: number | undefined, eventsAfter: number | undefined): Promise<string> {
     const limit = Math.min(PAGE, (until ?? Number.MAX_SAFE_INTEGER) - after);
     const page = await fromStore(this.#conversationId, async () => {
       const found: unknown = await this.#store.read(this.#conversationId, { after, limit });
@@ -97,6 +110,19 @@ export class StoredJournal {
     this.#reader = undefined;
     if (reader === undefined) throw new RoundtableError('disposed', 'the journal was closed');
     return reader;
+  }
+
+  /** Begins with the store's snapshot, where there is one of this revision or an earlier one. */
+  async #restore(latest: number): Promise<boolean> {
+    const record = await fromStore(this.#conversationId, async () => this.#store.load?.(this.#conversationId));
+    const snapshot = record?.snapshot;
+    if (snapshot === undefined || snapshot.revision > latest) return false;
+    if (!this.read((reader) => reader.restore(snapshot.revision, snapshot.state))) {
+      const what = `has a snapshot of revision ${snapshot.revision} that cannot be read, and no batches before it`;
+      throw new RoundtableError('invalid-record', `the conversation ${JSON.stringify(this.#conversationId)} ${what}`);
+    }
+    this.latest = record?.revision ?? 0;
+    return true;
   }
 
   close(): void {
