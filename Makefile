@@ -12,7 +12,7 @@ ready_for_demo = $(xtask) build >&2 && { [ -e $(installed) ] || \
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo team www build test bench lint soak wasm-test mutants
+.PHONY: help demo team deliberation www build test bench lint soak wasm-test mutants
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -24,6 +24,10 @@ demo: ## a recorded review by three agents and you, offline; AGAIN=1 prints the 
 team: ## a writer and a reviewer in a room, from a temporary record that is reopened
 	@$(ready_for_demo)
 	@node demo/team.mjs
+
+deliberation: ## a deliberation over HTTP, resolved with an outcome
+	@$(ready_for_demo)
+	@node demo/deliberation.mjs
 
 www: ## the same review in a browser; PORT=8080
 	@$(ready_for_demo)
