@@ -62,7 +62,7 @@ const KINDS = {
 for (const { label, skip, place } of Object.values(KINDS)) {
   describe(`${label}, several processes`, { skip }, () => {
     test('F processes that fight for conversations leave one linear history each, and lose no append', async () => {
-      const [ids, owners, appends] = [['c', 'd'], ['one', 'two', 'three'], 20];
+      const [ids, owners, appends] = [['c', 'd'], ['one', 'two', 'three'], 60];
       const where = await place();
       const { store, close } = await openStore(where);
       for (const id of ids) await store.create(record(id));

@@ -16,7 +16,7 @@ async function unless(codes, call) {
   } catch (error) {
     if (!codes.includes(error.code)) throw error;
     refusals[error.code] = (refusals[error.code] ?? 0) + 1;
-    await pause();
+    if (error.code === 'busy') await pause();
     return undefined;
   }
 }
@@ -37,7 +37,6 @@ await Promise.all(
       await store.append(batch(revision, { ...operation, claim }));
       n += 1;
       await store.release(claim);
-      await pause();
     }
   }),
 );
