@@ -21,15 +21,16 @@ export const INTERFACE = {
     'decodeSessionLog loadSessionLog validateSessionLog rebuildHistory createReplayProvider',
     'createReplayProviderFromSource recordProvider SessionLogDecodeError SessionLogPayloadResolutionError ReplayError',
     'SessionLogEntry ReplayProvider SyncPayloadSource PayloadSource',
-    // Teams
-    'createTeam loadTeam compileTeam renderTeamRooms TeamError',
-    'TeamDefinition TeamTurnInput TeamTurnResult TeamMessage TeamMember Team TeamOutcome TeamResult',
     // Deliberations
     'createDeliberations DeliberationError Deliberations Deliberation DeliberationSummary Notifier',
   ].join(' '),
   'agent-roundtable/node':
     'fileStore sqliteStore createSessionLogWriter nodePayloadSource createReplayProviderFromNodeLogFile projectTeamRooms',
   'agent-roundtable/runtime': 'runtimeParticipant AgentRuntime RuntimeContext RuntimeResult',
+  'agent-roundtable/team': [
+    'createTeam loadTeam compileTeam renderTeamRooms TeamError',
+    'TeamDefinition TeamTurnInput TeamTurnResult TeamMessage TeamMember Team TeamOutcome TeamResult',
+  ].join(' '),
   'agent-roundtable/browser': 'indexedDbStore',
   'agent-roundtable/postgres': 'postgresStore',
   'agent-roundtable/http': 'deliberationHandler',
@@ -41,13 +42,6 @@ export const INTERFACE = {
 
 /** Those of them that are still to come. Nothing joins this list without a reason. */
 export const NOT_YET = {
-  'agent-roundtable': [
-    'createTeam loadTeam compileTeam renderTeamRooms TeamError',
-    'TeamDefinition TeamTurnInput TeamTurnResult TeamMessage TeamMember Team TeamOutcome TeamResult',
-    'createDeliberations DeliberationError Deliberations Deliberation DeliberationSummary Notifier',
-  ].join(' '),
-  'agent-roundtable/node': 'projectTeamRooms',
-  'agent-roundtable/http': 'deliberationHandler',
   'agent-roundtable/mcp': 'mcpTools',
   'agent-roundtable/opentelemetry': 'traceEvents',
 };
