@@ -20,13 +20,14 @@ for (const [name, text] of Object.entries({ 'README.md': readme, 'pkg-template/R
   test(`A109 A110 the examples of ${name} run and print what is written beneath them`, async (t) => {
     const folder = await mkdtemp(join(repository, 'tests/node_modules/.readme-'));
     t.after(() => rm(folder, { recursive: true }));
-    const outputs = blocks(text, 'text');
-    for (const [index, example] of blocks(text, 'js').entries()) {
+    const examples = [...text.matchAll(/^```js\n([\s\S]*?)^```\n+```text\n([\s\S]*?)^```$/gm)];
+    assert.equal(examples.length, blocks(text, 'js').length, 'each example has its output beneath it');
+    for (const [index, [, example, output]] of examples.entries()) {
       const file = join(folder, `example-${index}.mjs`);
       await writeFile(file, example);
       // The options of this process: a suite that goes through `require` has its examples do so too.
       const { stdout } = await promisify(execFile)(process.execPath, [...loaders(), file]);
-      assert.equal(stdout, outputs[index]);
+      assert.equal(stdout, output);
     }
   });
 }
