@@ -17,5 +17,5 @@ test('D7 the example resolves a deliberation over HTTP', async (t) => {
   await copyFile(join(repository, 'demo/deliberation.mjs'), program);
   const { stdout } = await promisify(execFile)(process.execPath, [program]);
   const [, section] = (await readFile(join(repository, 'README.md'), 'utf8')).split('## Deliberations');
-  assert.equal(stdout, section.split('```text\n')[1].split('```')[0]);
+  assert.equal(stdout, section.split('```console\n')[1].split('```')[0]);
 });
