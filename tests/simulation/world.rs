@@ -182,7 +182,7 @@ impl World {
             self.demand(restored.as_ref() == Ok(state), || format!("C53: revision {revision} is kept as {restored:?}"));
             self.coverage.borrow_mut().note("snapshot");
         }
-        if revision % 16 == 0 {
+        if revision.is_multiple_of(16) {
             let text = snapshot::encode(state).unwrap();
             let restored = snapshot::decode(&text);
             let again = restored.as_ref().map(|state| snapshot::encode(state).unwrap());
