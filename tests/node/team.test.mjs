@@ -168,7 +168,7 @@ for (const [name, makeStore] of Object.entries(stores)) {
       const store = await makeStore();
       const { members } = scripted({ a: [says('x', post('room', 'kept'))], b: () => new Promise(() => {}) });
       const both = definition(['a', 'b'], { room: ['a', 'b'] });
-      const first = team({ runId: 'r', definition: both, members, store });
+      const first = team({ runId: 'r', definition: both, members, store, clock: deadClock });
       const run = first.run().catch(() => {});
       while (first.snapshot().members[1].status !== 'in-flight') await new Promise((resolve) => setTimeout(resolve, 5));
       const until = await store.load('r');
@@ -267,7 +267,6 @@ for (const [name, makeStore] of Object.entries(stores)) {
       const rooms = await renderTeamRooms({ store: whole, runId: 'r' });
       for (let appends = 0; appends < 6; appends++) {
         const store = await makeStore();
-        const clock = { now: () => Date.now(), setTimeout: () => 0, clearTimeout() {} };
         const first = dialogue();
         for (const member of Object.values(first.members)) member.retrySafe = true;
         team({
@@ -275,7 +274,7 @@ for (const [name, makeStore] of Object.entries(stores)) {
           definition: PAIR,
           members: first.members,
           store: dying(store, appends),
-          clock,
+          clock: deadClock,
           leaseMs: 300,
         })
           .run()
