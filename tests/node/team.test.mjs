@@ -10,6 +10,7 @@ import { fileStore, projectTeamRooms } from 'agent-roundtable/node';
 import { compileTeam, createTeam, loadTeam, renderTeamRooms, TeamError } from 'agent-roundtable/team';
 import { agent, deferred } from './support/conversations.mjs';
 import {
+  deadClock,
   definition,
   dying,
   lines,
