@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { createServer, request as rawRequest } from 'node:http';
+import { createRequire } from 'node:module';
 import { once } from 'node:events';
 import { test } from 'node:test';
 import { deliberationHandler, deliberationOpenApi } from 'agent-roundtable/http';
@@ -252,7 +253,7 @@ test('the base path is the host’s to choose; a wrong one is refused', async (t
 });
 
 test('the description is the same as an object and as a file, and every reference in it leads somewhere', async () => {
-  const file = new URL(import.meta.resolve('agent-roundtable/openapi.json'));
+  const file = createRequire(import.meta.url).resolve('agent-roundtable/openapi.json');
   assert.deepEqual(JSON.parse(await readFile(file, 'utf8')), JSON.parse(JSON.stringify(deliberationOpenApi)));
   const refs = JSON.stringify(deliberationOpenApi).match(/#\/components\/schemas\/\w+/g);
   for (const ref of refs) assert.ok(deliberationOpenApi.components.schemas[ref.split('/').at(-1)], ref);
