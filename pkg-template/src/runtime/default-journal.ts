@@ -6,7 +6,7 @@
 import { codedText, revive } from '../values.js';
 import type { ExecutionJournal, ExecutionRecord } from './types.js';
 
-/** Records by id, in their order, as canonical coded text. */
+/** Records by id, in their order, as coded text. */
 type Records = Map<string, { readonly executionId: string; readonly text: string }>;
 
 const sessions = new Map<string, Records>();
@@ -17,10 +17,11 @@ export function openDefaultJournal(sessionId: string): Required<Omit<ExecutionJo
   sessions.set(sessionId, kept);
   return {
     async append(record: ExecutionRecord): Promise<void> {
-      const text = canonical(JSON.parse(codedText(record, 'record')));
+      const text = codedText(record, 'record');
       const known = kept.get(record.id);
       if (known === undefined) kept.set(record.id, { executionId: record.executionId, text });
-      else if (known.text !== text) throw new Error(`the execution journal holds another record ${record.id}`);
+      else if (known.text !== text && canonical(JSON.parse(known.text)) !== canonical(JSON.parse(text)))
+        throw new Error(`the execution journal holds another record ${record.id}`);
     },
     async read(executionId: string): Promise<readonly ExecutionRecord[]> {
       const found = [...kept.values()].filter((record) => record.executionId === executionId);
