@@ -70,6 +70,8 @@ fn t05_two_mentions_of_one_turn_make_one_turn_with_both_messages() {
     });
     assert_eq!(team.positions(), ["team/writer/1", "team/reviewer/1"]);
     assert_eq!(messages(&team.input_of("team/reviewer/1")), ["one", "two"]);
+    let turn = team.machine.durable().members[1].turn.as_ref().unwrap();
+    assert_eq!(turn.triggers, [0, 1], "mentioned twice in one message, asked for once");
 }
 
 #[test]
@@ -233,6 +235,7 @@ fn t16_a_request_beyond_the_cap_fails_the_run_or_ends_it_softly() {
     let mut team = Team::new(&definition, &store);
     let outcome = team.run(loops);
     assert_eq!(failed(&outcome), ("TEAM_TURN_LIMIT", vec![("a".into(), "TEAM_TURN_LIMIT".into())]));
+    assert_eq!(team.positions(), ["team/a/1", "team/a/2"], "no turn beyond the cap, and nobody before it");
     let Outcome::Failed { pending, .. } = &outcome else { panic!() };
     assert_eq!(pending[0].messages.len(), 1);
     let soft = Shared::default();
