@@ -77,7 +77,7 @@ describe('A68 A69 A70 one approval', () => {
 });
 
 describe('K4 K5 an answer fits one action or none', () => {
-  test('K4 a tool cannot raise an approval itself: any suspension of its own is unsupported-wait', async () => {
+  test('A73 K4 a tool cannot raise an approval itself: any suspension of its own is unsupported-wait', async () => {
     for (const kind of ['session/approval', 'session/input', 'else']) {
       const raise = noting('raise', () => {
         throw new ToolSuspension({ kind, reason: 'let me', data: { toolName: 'write', arguments: {} } });
