@@ -5,7 +5,6 @@ import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { SCRIPT } from '../../demo/script.mjs';
 
 const repository = fileURLToPath(new URL('../..', import.meta.url));
 const lists = ['operations', 'security', 'editor', 'editor-approved', 'editor-denied'];
@@ -107,6 +106,7 @@ for (const [word, list] of [
     await assert.rejects(readFile(kept('report.md')), { code: 'ENOENT' });
     const second = await run('main.mjs', '--answer', word);
     assert.equal(second.status, 0, second.stderr);
+    const { SCRIPT } = await import(join(folder, 'demo/script.mjs'));
     assert.match(second.stdout, new RegExp(SCRIPT[list][0].says.slice(0, 30)));
     const table = /^participant[\s\S]*^all .*$/m;
     assert.equal(table.exec(second.stdout)[0], table.exec(whole.stdout)[0], 'the same calls, none twice');
