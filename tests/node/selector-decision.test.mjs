@@ -280,6 +280,21 @@ test('A106 a second selection while one runs is refused, and the first goes on',
   assert.equal((await selector.select(context(), given())).participantId, 'bo');
 });
 
+test('A106 a selection that its own factory asks for is refused', async () => {
+  const provider = scripted(speak('ana'));
+  let inner;
+  const selector = agentSelector({
+    reference,
+    createAgent() {
+      inner ??= selector.select(context(), given());
+      inner.catch(() => {});
+      return { provider, model: 'm' };
+    },
+  });
+  assert.equal((await selector.select(context(), given())).participantId, 'ana');
+  await assert.rejects(inner, { code: 'resource-reused' });
+});
+
 test('a refused admission, a failing provider and an odd reply pass through, and the selector stays usable', async () => {
   const broken = new Error('503');
   const provider = scripted(

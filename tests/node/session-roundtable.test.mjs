@@ -79,6 +79,22 @@ describe('in one process', () => {
     await table.dispose();
   });
 
+  test('A76 F a parked wait is taken over by a second handle while the first is still there', async () => {
+    const made = process_();
+    const first = create([made.agent]);
+    const waiting = await first.run();
+    const second = await load(first.id, first.store, made);
+    await answerAll(second, waiting);
+    assert.equal((await second.run()).status, 'limited');
+    assert.deepEqual(words(second), ['done: written']);
+    assert.equal(made.world.length, 1);
+    await second.dispose();
+    // The first one catches up, in a session opened from what the second left.
+    assert.equal((await first.run()).status, 'limited');
+    assert.equal(words(first)[0], 'done: written');
+    await first.dispose();
+  });
+
   test('A70 C30b denied with a reason, or withdrawn: the model is told, nothing runs', async () => {
     for (const withdrawn of [false, true]) {
       const made = process_();

@@ -23,7 +23,7 @@ import { AbortedWithFailure, ExecutionError, RuntimeParticipantError } from './e
 import { Context } from './foreign-context.js';
 import type { AgentRuntime, RuntimeResult, ToolApprovalDecision } from './foreign-types.js';
 import { type ApprovalRequest, readAnswers, readResult, restore, type State, VERSION } from './foreign-values.js';
-import { claim } from './leases.js';
+import { claim, SessionName } from './leases.js';
 import { meterJournal } from './metering.js';
 import { renderSharedIncrement } from './render.js';
 import { unlessStopped } from './stop.js';
@@ -50,7 +50,7 @@ export function runtimeParticipant(options: ForeignParticipantOptions): AgentPar
       const restoring = checkpoint !== undefined;
       const runtime = await options.createRuntime({ conversationId, participantId, restoring });
       const sessionId = JSON.stringify([conversationId, participantId]);
-      const free = claim(objectsOf(runtime), sessionId);
+      const free = claim(objectsOf(runtime), new SessionName(sessionId));
       try {
         const environment = readRuntime(runtime);
         const restored =

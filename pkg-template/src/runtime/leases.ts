@@ -4,8 +4,37 @@ import { RuntimeParticipantError } from './errors.js';
 
 /** The objects of all open sessions of this module. */
 const held = new WeakSet<object>();
-/** The sessions themselves, by what they are named. */
-const heldSessions = new Set<string>();
+/**
+ * The name of a session, which one open session has at a time. One whose turn has just parked gives it up,
+ * so that a second handle on the record may take the wait over from its checkpoint.
+ */
+export class SessionName {
+  static readonly #holders = new Map<string, SessionName>();
+  readonly #name: string;
+  #released = false;
+
+  constructor(name: string) {
+    this.#name = name;
+  }
+
+  /** Does nothing for a session that was released. @throws `resource-reused` where another open session has it */
+  take(): void {
+    if (this.#released) return;
+    const holder = SessionName.#holders.get(this.#name);
+    if (holder !== undefined && holder !== this)
+      throw new RuntimeParticipantError('resource-reused', `the session ${this.#name} is open already`);
+    SessionName.#holders.set(this.#name, this);
+  }
+
+  giveUp(): void {
+    if (SessionName.#holders.get(this.#name) === this) SessionName.#holders.delete(this.#name);
+  }
+
+  release(): void {
+    this.#released = true;
+    this.giveUp();
+  }
+}
 
 /**
  * Claims all of these objects, and the session where it is named, or nothing. The same object twice in
@@ -13,18 +42,16 @@ const heldSessions = new Set<string>();
  * @returns frees them; call it once
  * @throws `resource-reused`, naming the first object that is held
  */
-export function claim(objects: readonly object[], session?: string): () => void {
+export function claim(objects: readonly object[], session?: SessionName): () => void {
   const taken = objects.find((object) => held.has(object));
   if (taken !== undefined) {
     throw new RuntimeParticipantError('resource-reused', `${nameOf(taken)} belongs to another open session`);
   }
-  if (session !== undefined && heldSessions.has(session))
-    throw new RuntimeParticipantError('resource-reused', `the session ${session} is open already`);
+  session?.take();
   for (const object of objects) held.add(object);
-  if (session !== undefined) heldSessions.add(session);
   return () => {
     for (const object of objects) held.delete(object);
-    if (session !== undefined) heldSessions.delete(session);
+    session?.release();
   };
 }
 

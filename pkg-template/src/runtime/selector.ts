@@ -99,9 +99,11 @@ class ModelSelector {
   async select(context: SelectionContext, options: SelectorOptions): Promise<Selection> {
     if (this.#deciding !== undefined)
       throw new RuntimeParticipantError('resource-reused', 'the selector is making another decision');
-    this.#deciding = this.#decide(context, options);
+    // From here on another call is refused, also one that `createAgent` makes.
+    const deciding = Promise.resolve().then(() => this.#decide(context, options));
+    this.#deciding = deciding;
     try {
-      return await this.#deciding;
+      return await deciding;
     } finally {
       this.#deciding = undefined;
     }

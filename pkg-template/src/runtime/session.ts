@@ -14,7 +14,7 @@ import { changeTeller, type AgentContext, objectsOf, participant, type RuntimePa
 import { named } from './agent-options.js';
 import { AgentSession, openAgentSession, type OpenedSession } from './agent-session.js';
 import { clearDefaultJournal, forgetDefaultJournal, openDefaultJournal } from './default-journal.js';
-import { claim } from './leases.js';
+import { claim, SessionName } from './leases.js';
 import { renderSharedIncrement } from './render.js';
 import type { ExecutionJournal, SessionOptions } from './types.js';
 
@@ -43,12 +43,13 @@ export function sessionParticipant(options: SessionParticipantOptions): AgentPar
     async openSession({ conversationId, participantId, checkpoint, forkedFrom }): Promise<ParticipantLease> {
       const context = { conversationId, participantId, restoring: checkpoint !== undefined };
       const made = await options.createSessionOptions(context);
-      const free = claim(await objectsOf(made), JSON.stringify([conversationId, participantId]));
+      const name = new SessionName(JSON.stringify([conversationId, participantId]));
+      const free = claim(await objectsOf(made), name);
       const identity = { conversationId, participantId, forked: forkedFrom !== undefined };
       const onChange = changeTeller(options, conversationId, participantId);
       return openAgentSession(
         { options: made, checkpoint, identity, render, free, onChange },
-        (opened) => new GatedSession(opened, hostJournal(options, opened.sessionId)),
+        (opened) => new GatedSession(opened, name, hostJournal(options, opened.sessionId)),
       );
     },
   });
@@ -64,12 +65,14 @@ function hostJournal(options: SessionParticipantOptions, sessionId: string): Exe
 }
 
 class GatedSession extends AgentSession {
+  readonly #name: SessionName;
   readonly #journal: ExecutionJournal | undefined;
   /** An execution waits for answers. */
   #parked: boolean;
 
-  constructor(opened: OpenedSession, journal: ExecutionJournal | undefined) {
+  constructor(opened: OpenedSession, name: SessionName, journal: ExecutionJournal | undefined) {
     super(opened);
+    this.#name = name;
     this.#journal = journal;
     this.#parked = opened.handle.pending() !== undefined;
     // What a wait that was never saved left behind.
@@ -85,6 +88,7 @@ class GatedSession extends AgentSession {
     responses: readonly ParticipantResponse[],
     options: ParticipantExecutionOptions,
   ): Promise<ParticipantOutcome> {
+    this.#name.take();
     return this.#cleared(this.perform(turn, { turn, responses }, options, this.journalOf(options.services)));
   }
 
@@ -97,14 +101,15 @@ class GatedSession extends AgentSession {
     if (!this.#parked) forgetDefaultJournal(this.opened.sessionId);
   }
 
-  /** A turn that is over with nothing parked leaves no records. */
+  /** A turn that is over with nothing parked leaves no records; one that is parked may be taken over. */
   async #cleared(running: Promise<ParticipantOutcome>): Promise<ParticipantOutcome> {
     try {
       const outcome = await running;
       this.#parked = outcome.kind === 'wait';
       return outcome;
     } finally {
-      if (!this.#parked) clearDefaultJournal(this.opened.sessionId);
+      if (this.#parked) this.#name.giveUp();
+      else clearDefaultJournal(this.opened.sessionId);
     }
   }
 }
