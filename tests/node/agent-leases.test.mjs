@@ -65,6 +65,14 @@ test('A20 A21 A22 A23 a clash is named by getName, else name, else constructor, 
     [named({ name: 'x', getName: () => 'by getName' }), /^by getName /],
     [named({ name: 'by name', getName: () => '' }), /^by name /],
     [
+      Object.defineProperty(named({ name: 'by name' }), 'getName', {
+        get() {
+          throw new Error('no');
+        },
+      }),
+      /^by name /,
+    ],
+    [
       named({
         name: 'by name',
         getName: () => {

@@ -55,18 +55,20 @@ export function claim(objects: readonly object[], session?: SessionName): () => 
   };
 }
 
+/** What an object calls itself, or its class, or neither; the object's own trouble with its names is ignored. */
 function nameOf(object: object): string {
-  const { getName } = object as { getName?: unknown };
-  if (typeof getName === 'function') {
+  const names: (() => unknown)[] = [
+    () => (object as { getName?: () => unknown }).getName?.(),
+    () => (object as { name?: unknown }).name,
+    () => (object.constructor === Object ? undefined : object.constructor?.name),
+  ];
+  for (const read of names) {
     try {
-      const name: unknown = getName.call(object);
+      const name = read();
       if (typeof name === 'string' && name !== '') return name;
     } catch {
-      // The object's own trouble; it has other names.
+      // It has others.
     }
   }
-  const { name } = object as { name?: unknown };
-  if (typeof name === 'string' && name !== '') return name;
-  const made: unknown = object.constructor?.name;
-  return typeof made === 'string' && made !== '' && made !== 'Object' ? made : 'an object';
+  return 'an object';
 }
