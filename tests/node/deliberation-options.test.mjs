@@ -200,15 +200,26 @@ test('D18 sweeps run by themselves, never overlap, and end with dispose', async 
 });
 
 test('D20 a notifier that never answers holds nobody up for longer than it may', async (t) => {
+  let asked;
+  const wasAsked = new Promise((resolve) => {
+    asked = resolve;
+  });
   const { d, clock, events } = await table(t, undefined, {
     deliveryTimeoutMs: 1000,
-    notifier: ({ to }) => (to === 'ana' ? new Promise(() => {}) : Promise.resolve()),
+    notifier({ to }) {
+      if (to !== 'ana') return Promise.resolve();
+      asked();
+      return new Promise(() => {});
+    },
   });
   const creating = d.create('fac', request());
   let isDone = false;
   creating.then(() => {
     isDone = true;
   });
+  // Its timer is set once it has been asked.
+  await wasAsked;
+  await new Promise(setImmediate);
   await clock.advance(999);
   assert.equal(isDone, false);
   await clock.advance(1);
