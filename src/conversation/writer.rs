@@ -142,12 +142,14 @@ impl Machine {
             return None;
         }
         let state = snapshot::encode(&self.head).ok()?;
-        self.writer.snapshot = utf16_len(&state);
-        let fits = self.writer.snapshot <= self.writer.since.min(MAX_BATCH_LEN);
-        fits.then(|| {
-            self.writer.since = 0;
-            state.into()
-        })
+        let len = utf16_len(&state);
+        if len > self.writer.since.min(MAX_BATCH_LEN) {
+            // The state grows while the batches catch up with it: it is not measured again after every turn.
+            self.writer.snapshot = len + len / 2;
+            return None;
+        }
+        (self.writer.snapshot, self.writer.since) = (len, 0);
+        Some(state.into())
     }
 
     fn send(&mut self) {
