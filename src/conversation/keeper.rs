@@ -77,6 +77,8 @@ struct Held {
 
 #[derive(Debug)]
 struct Batch<T> {
+    /// While it is in the queue and grows.
+    pushed: Vec<String>,
     lines: Rc<[String]>,
     len: usize,
     ours: Vec<T>,
@@ -256,13 +258,13 @@ impl<T> Keeper<T> {
         let len = lines.iter().map(|line| utf16_len(line)).sum::<usize>();
         match self.queue.back_mut().filter(|batch| batch.len + len <= MAX_BATCH_LEN) {
             Some(batch) => {
-                batch.lines = batch.lines.iter().cloned().chain(lines).collect();
+                batch.pushed.extend(lines);
                 batch.len += len;
                 batch.ours.extend(ours);
             }
             None => {
-                let (lines, operation_id) = (lines.into(), String::new());
-                self.queue.push_back(Batch { lines, len, ours, operation_id, summary: None });
+                let (sent, operation_id) = (Rc::new([]), String::new());
+                self.queue.push_back(Batch { pushed: lines, lines: sent, len, ours, operation_id, summary: None });
             }
         }
         self.revision + self.queue.len() as u64 + u64::from(self.in_flight.is_some())
@@ -275,6 +277,7 @@ impl<T> Keeper<T> {
         }
         let fence = self.fence();
         let Some(mut batch) = self.queue.pop_front() else { return };
+        batch.lines = std::mem::take(&mut batch.pushed).into();
         batch.operation_id = format!("{}-{fence}-{}", self.owner, self.revision + 1);
         batch.summary = Some(summary());
         self.in_flight = Some(batch);
