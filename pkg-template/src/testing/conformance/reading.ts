@@ -137,26 +137,15 @@ export const reading: readonly Rule[] = [
     },
   },
   {
-    title: 'F ten thousand batches: an append costs the same at the end, and all are there',
+    title: 'F ten thousand batches: all are there, for another handle too',
     async run({ store, another, batches }) {
-      const part = Math.max(1, Math.floor(batches / 20));
-      const medians: number[] = [];
       await store.create(record('c'));
       const claim = await store.claim('c', 'one', LONG);
       const entries = ['x'.repeat(500)];
-      let times: number[] = [];
       for (let revision = 1; revision < batches; revision++) {
         const snapshot = revision === batches - 10 ? { snapshot: 'late' } : {};
-        const start = performance.now();
         await store.append(batch(claim, revision, `x${revision}`, { entries, ...snapshot }));
-        times.push(performance.now() - start);
-        if (times.length < part) continue;
-        medians.push(times.sort((a, b) => a - b)[part >> 1] ?? 0);
-        times = [];
       }
-      // Generous, because machines are shared: what grows with the history is ten times beyond it.
-      const [early, late] = [Math.min(...medians.slice(0, 4)), Math.min(...medians.slice(-4))];
-      holds(late <= 4 * early + 2, `an append took ${early.toFixed(3)} ms at first and ${late.toFixed(3)} ms at last`);
       await checkLong(store, batches);
       await checkLong(await another(), batches);
     },
