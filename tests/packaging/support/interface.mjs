@@ -39,9 +39,3 @@ export const INTERFACE = {
   'agent-roundtable/mcp': 'mcpTools',
   'agent-roundtable/opentelemetry': 'traceEvents',
 };
-
-/** Those of them that are still to come. Nothing joins this list without a reason. */
-export const NOT_YET = {
-  'agent-roundtable/mcp': 'mcpTools',
-  'agent-roundtable/opentelemetry': 'traceEvents',
-};
