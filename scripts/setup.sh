@@ -3,6 +3,7 @@
 #
 #   scripts/setup.sh build      what compiling and packaging need: a wasm32 Rust, npm tools
 #   scripts/setup.sh browser    Chromium and its driver
+#   scripts/setup.sh postgres   a PostgreSQL server's programs, and its driver
 #   scripts/setup.sh stores     both, database drivers, a PostgreSQL server's programs
 #   scripts/setup.sh test       all of this, other hosts and bundlers, wasm-pack
 #   scripts/setup.sh mutants    cargo-mutants
@@ -146,7 +147,7 @@ browser() {
   step 'Chromium from Debian' alone apt apt_install chromium chromium-driver
 }
 
-# What the stores are tested with. better-sqlite3 is compiled where no binary can be downloaded; Node's
+# What SQLite is tested with. better-sqlite3 is compiled where no binary can be downloaded; Node's
 # headers lie beside Node where a distribution installed them. Without it, Node's own SQLite is tested.
 store_packages() {
   local prefix; prefix="$(dirname "$(dirname "$(readlink -f "$(command -v node)")")")"
@@ -177,6 +178,7 @@ wasm_tools() { wasm_bindgen_programs; cargo_program wasm-pack $wasm_pack; }
 case "${1:-build}" in
   build) node_is_new_enough; root_packages & packages=$!; wasm_rust; wait "$packages" || exit 1 ;;
   browser) browser ;;
+  postgres) node_is_new_enough; all root_packages postgres ;;
   stores) node_is_new_enough; wasm_rust; all root_packages store_packages browser postgres ;;
   test)
     node_is_new_enough; wasm_rust

@@ -85,7 +85,7 @@ async function memory() {
 }
 
 async function postgres() {
-  const { skip, startPostgres } = await import('../../tests/stores/support/postgres-server.mjs');
+  const { skip, startPostgres } = await import('../../scripts/lib/postgres-server.mjs');
   if (skip) throw new Error(skip);
   const server = await startPostgres();
   try {

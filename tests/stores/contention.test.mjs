@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { readConversation } from 'agent-roundtable';
 import { postgresStore } from 'agent-roundtable/postgres';
-import { skip, startPostgres } from './support/postgres-server.mjs';
+import { skip, startPostgres } from '../../scripts/lib/postgres-server.mjs';
 
 const CONTENDER = fileURLToPath(new URL('support/contender.mjs', import.meta.url));
 const PROCESSES = 8;

@@ -12,7 +12,7 @@ import { build } from 'esbuild';
 import { launchChromium, serve } from '../support/chromium.mjs';
 import { storedEntries } from './support/crash-conversation.mjs';
 import { openStore } from './support/durable-stores.mjs';
-import { skip as withoutPostgres, startPostgres } from './support/postgres-server.mjs';
+import { skip as withoutPostgres, startPostgres } from '../../scripts/lib/postgres-server.mjs';
 import { skip as withoutSqlite } from './support/sqlite-driver.mjs';
 
 const PROGRAM = fileURLToPath(new URL('support/crash-program.mjs', import.meta.url));

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { openStore } from './support/opening.mjs';
-import { skip as noPostgres, startPostgres } from './support/postgres-server.mjs';
+import { skip as noPostgres, startPostgres } from '../../scripts/lib/postgres-server.mjs';
 import { batch, record } from './support/records.mjs';
 import { driver, skip as noSqlite } from './support/sqlite-driver.mjs';
 

@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { postgresStore } from 'agent-roundtable/postgres';
 import { storeConformance } from 'agent-roundtable/testing';
 import { batch, record, until } from './support/records.mjs';
-import { skip, startPostgres } from './support/postgres-server.mjs';
+import { skip, startPostgres } from '../../scripts/lib/postgres-server.mjs';
 
 describe('postgres store', { skip }, () => {
   let pg;

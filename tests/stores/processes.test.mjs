@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { END, lifeOf } from './support/life.mjs';
 import { openStore } from './support/opening.mjs';
-import { skip as noPostgres, startPostgres } from './support/postgres-server.mjs';
+import { skip as noPostgres, startPostgres } from '../../scripts/lib/postgres-server.mjs';
 import { batch, record } from './support/records.mjs';
 import { driver, skip as noSqlite } from './support/sqlite-driver.mjs';
 

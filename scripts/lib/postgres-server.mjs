@@ -56,6 +56,11 @@ export async function startPostgres() {
   return { config, start, stop, remove };
 }
 
+/** The same as `config`, as variables of a program's environment. */
+export function variablesOf({ host, port, user, database }) {
+  return { PGHOST: host, PGPORT: `${port}`, PGUSER: user, PGDATABASE: database };
+}
+
 function binaries() {
   const versions = '/usr/lib/postgresql';
   const installed = existsSync(versions) ? readdirSync(versions).sort((a, b) => Number(b) - Number(a)) : [];
