@@ -8,7 +8,7 @@ use agent_roundtable::conversation::error::{StoreFailure, Thrown};
 use agent_roundtable::conversation::input::{CallId, Request, SessionTraits, Timer};
 use agent_roundtable::conversation::{Code, Effect, Input, LimitsPatch};
 use agent_roundtable::record::model::{
-    Id, LimitReason, Outcome, ParticipantRequest, RequestKind, RunOutcome, Selection,
+    Decision, Id, LimitReason, Outcome, ParticipantRequest, RequestKind, RunOutcome, Selection,
 };
 use agent_roundtable::record::state::Phase;
 use support::{Instant, config, config_of, lost, speak, thrown};
@@ -547,4 +547,60 @@ fn c46_a_refused_renewal_is_a_stale_claim_whatever_the_store_calls_it() {
     host.returns(&bo, aborted());
     host.returns(&ana, aborted());
     assert_eq!(host.replies.remove(&call).unwrap().unwrap_err().code, Code::StaleClaim);
+}
+
+#[test]
+fn c49_a_turn_whose_participant_does_not_know_what_it_did_is_left_to_the_host() {
+    let (mut host, call, bo, ana) = group("");
+    let unknown = Thrown { code: Some("EXECUTION_RECOVERY_REQUIRED".into()), ..thrown("the tool was started") };
+    host.returns(&bo, Err(unknown));
+    assert_eq!(aborts(&host), 0, "its sibling goes on");
+    host.returns(&ana, speak("from ana"));
+    let Some(Err(error)) = host.replies.remove(&call) else { panic!("{:?}", host.replies) };
+    assert_eq!((error.code, error.turns.len()), (Code::RecoveryRequired, 1));
+    assert_eq!(error.turns[0].error.as_deref(), Some("the tool was started"));
+    assert_eq!(host.machine.durable().ended, None, "the conversation has not failed");
+    assert_eq!(host.call(Request::Run { limits: None }).unwrap_err().code, Code::RecoveryRequired);
+
+    let turn_id = error.turns[0].turn_id.clone();
+    let (by, expected_revision) = ("host".into(), host.revision());
+    host.call(Request::Reconcile { turn_id, expected_revision, by, decision: Decision::Retry }).unwrap();
+    host.hold = false;
+    host.run();
+    let texts: Vec<_> = host.transcript().into_iter().map(|(_, text)| text).collect();
+    assert_eq!(texts, ["again", "from ana"], "what its sibling had finished is kept");
+    let view = host.effects.iter().rev().find_map(|effect| match effect {
+        Effect::RunTurn { turn, .. } => Some(turn.clone()),
+        _ => None,
+    });
+    let view = view.unwrap();
+    assert_eq!((view.earlier.to_vec(), view.retried), (vec![bo], true));
+}
+
+#[test]
+fn c32_a_cancelled_run_ends_cancelled_whatever_a_participant_does_not_know() {
+    let (mut host, call, bo, ana) = group("");
+    host.input(Input::Aborted { call });
+    let unknown = Thrown { code: Some("EXECUTION_RECOVERY_REQUIRED".into()), ..thrown("the tool was started") };
+    host.returns(&bo, Err(unknown));
+    host.returns(&ana, aborted());
+    assert_eq!(outcome(&mut host, call), RunOutcome::Cancelled);
+    let refused = host.call(Request::Run { limits: None }).unwrap_err();
+    assert_eq!((refused.code, refused.turns.len()), (Code::RecoveryRequired, 1));
+}
+
+#[test]
+fn c31_a_session_that_does_not_open_refuses_the_run_and_not_the_conversation() {
+    let concurrent = r#","selector":{},"maxConcurrentParticipants":2"#;
+    let mut host = Instant::new(config(concurrent), Box::new(|_| speak("said")));
+    let both = || Selection::Parallel { participant_ids: ["bo".into(), "ana".into()].into() };
+    host.decisions.push_back(both());
+    host.refused_openings = 1;
+    let refused = host.call(Request::Run { limits: None }).unwrap_err();
+    assert_eq!(refused.code, Code::Unavailable);
+    assert!(refused.message.contains("\"bo\"") && refused.message.contains("no seat"), "{refused}");
+    assert_eq!((host.machine.durable().ended.clone(), host.transcript()), (None, vec![]));
+    host.run();
+    assert_eq!(host.transcript().len(), 2);
+    assert_eq!(host.entries("turn-started").len(), 3, "the sibling's result was kept");
 }

@@ -24,7 +24,7 @@ export type RoundtableErrorCode =
   | 'invalid-record'
   /** There is no such conversation, request or call. */
   | 'not-found'
-  /** The store did not say whether it wrote, a consumer fell behind, or a session could not be released. */
+  /** The store did not say whether it wrote, a consumer fell behind, or a session could not be opened or released. */
   | 'unavailable'
   /** A fault of the engine. */
   | 'internal';

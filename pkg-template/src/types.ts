@@ -51,6 +51,14 @@ export interface ParticipantTurn {
   purpose?: string;
   /** `messages`: those published up to `baseRevision` that this participant neither wrote nor was given before. */
   context: { baseRevision: number; messages: readonly SharedMessage[] };
+  /**
+   * Of a turn that is tried again: its attempts so far, oldest first. None of them has a result; what they did to the
+   * world all the same, their runtime must know. One that does not rejects with an error whose code is
+   * `EXECUTION_RECOVERY_REQUIRED`, and the host is asked to reconcile the turn.
+   */
+  earlierAttempts?: readonly string[];
+  /** A host has said `retry` of the attempt before this one: what is uncertain of it may be done again. */
+  reconciled?: 'retry';
 }
 
 /** What a turn came to. `content` may be empty and is at most 1 MiB of UTF-16 units. */
@@ -261,7 +269,7 @@ export interface Roundtable {
    * Advances until an outcome. Completed and failed are final and repeat; the others leave a
    * conversation that goes on with the next call.
    * @throws `busy` while another call is at work, `stale-claim` when another host took over,
-   *   `unavailable` when the store did not answer, `disposed`
+   *   `unavailable` when the store did not answer or a participant's session did not open (`cause` says why), `disposed`
    */
   run(options?: { signal?: AbortSignal; limits?: Partial<RunLimits> }): Promise<RunResult>;
   /**

@@ -2,7 +2,7 @@
 //! sessions themselves, which outlive their attempts.
 
 use super::effect::{Effect, TurnView};
-use super::error::Thrown;
+use super::error::{Code, RoundtableError, Thrown};
 use super::fields::{MAX_CONTENT, MAX_ID, MAX_TEXT};
 use super::input::Timer;
 use super::machine::Machine;
@@ -12,7 +12,7 @@ use crate::record::entry::{
     Entry, LateResult, TurnFailed, TurnPrepared, TurnSettled, TurnStarted, TurnStopped, TurnUnsettled,
 };
 use crate::record::fold_turns::{check_version, check_wait};
-use crate::record::model::{Checkpoint, Id, LimitReason, Outcome, StopReason};
+use crate::record::model::{Checkpoint, Decision, Id, LimitReason, Outcome, StopReason};
 use crate::record::state::{Failure, Phase, State, Turn};
 use crate::value::text::utf16_len;
 use std::rc::Rc;
@@ -24,6 +24,8 @@ pub(super) struct Attempt {
     pub(super) participant: usize,
     /// It continues a wait.
     resumed: bool,
+    /// A host has decided that the turn is tried again.
+    retried: bool,
     pub(super) phase: AttemptPhase,
     /// What it returned, until its turn is prepared.
     pub(super) result: Option<Outcome>,
@@ -75,6 +77,7 @@ impl Machine {
             turn_id: turn_id.clone(),
             participant: turn.participant,
             resumed: turn.phase == Phase::Parked,
+            retried: turn.reconciled.as_ref().is_some_and(|known| known.decision == Decision::Retry),
             phase: AttemptPhase::Announced,
             result: None,
             failure: None,
@@ -133,6 +136,8 @@ impl Machine {
             group_id: group.id.clone(),
             base_revision: group.base_revision,
             messages: self.head.increment(group, attempt.participant),
+            earlier: turn.earlier.as_slice().into(),
+            retried: attempt.retried,
         });
         let effect = match attempt.resumed {
             false => Effect::RunTurn { session: session_id, turn: view },
@@ -286,9 +291,24 @@ impl Machine {
         }
     }
 
-    /// The attempt threw, or its session did not open.
-    pub(super) fn rejected(&mut self, attempt_id: &Id, thrown: &Thrown) {
+    /// Its session did not open, so the turn has not begun: this run is refused, the next one tries again.
+    pub(super) fn not_opened(&mut self, attempt_id: &Id, thrown: &Thrown) {
         let Some(attempt) = self.attempts.get(attempt_id) else { return };
+        let name = self.head.participant_id(attempt.participant).cloned().unwrap_or_default();
+        let message = shortened(&format!("the session of participant {name:?} did not open: {}", thrown.message));
+        let error = RoundtableError::new(Code::Unavailable, &*message).caused_by(thrown.value);
+        if let Some(run) = self.run.as_mut().filter(|run| run.stop.is_none()) {
+            run.refusal.get_or_insert(error);
+        }
+        self.stopped(attempt_id);
+    }
+
+    /// The attempt threw.
+    fn rejected(&mut self, attempt_id: &Id, thrown: &Thrown) {
+        let Some(attempt) = self.attempts.get(attempt_id) else { return };
+        if thrown.is_outcome_unknown() && self.calls.is_working() {
+            return self.unsettled(attempt_id, thrown.clone());
+        }
         if attempt.refused.is_some() && thrown.is_refused_admission {
             return self.stopped_because(attempt_id, StopReason::ModelCalls);
         }
@@ -296,6 +316,20 @@ impl Machine {
             return self.stopped(attempt_id);
         }
         self.fail_turn(attempt_id, &thrown.message, thrown.code.clone());
+    }
+
+    /// The participant says that nobody knows what its attempt came to: a host must decide.
+    fn unsettled(&mut self, attempt_id: &Id, thrown: Thrown) {
+        let Some(attempt) = self.attempts.get_mut(attempt_id) else { return };
+        attempt.phase = AttemptPhase::Over;
+        let (participant, turn_id) = (attempt.participant, attempt.turn_id.clone());
+        if let Some(session) = self.sessions.get_mut(&participant).filter(|s| s.traits.can_checkpoint) {
+            session.abandoned = true;
+        }
+        // A refused entry has failed the call already; the next attempt finds the same.
+        if self.push(Entry::TurnUnsettled(TurnUnsettled { turn_id, at: self.at() }), Gate::None).is_ok() {
+            self.save_evidence(attempt_id, Err(thrown));
+        }
     }
 
     fn fail_turn(&mut self, attempt_id: &Id, reason: &str, code: Option<Rc<str>>) {

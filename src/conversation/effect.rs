@@ -198,6 +198,16 @@ pub struct TurnView {
     pub base_revision: u64,
     /// The increment, as positions in the published transcript.
     pub messages: Rc<[usize]>,
+    /// The turn's attempts before this one, oldest first; none of them has a result.
+    #[serde(default = "no_ids", skip_serializing_if = "<[Id]>::is_empty")]
+    pub earlier: Rc<[Id]>,
+    /// A host has decided that what is uncertain of them is done again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub retried: bool,
+}
+
+fn no_ids() -> Rc<[Id]> {
+    Rc::new([])
 }
 
 /// For a store's listings.

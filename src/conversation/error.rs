@@ -106,6 +106,17 @@ pub struct Thrown {
     pub is_refused_admission: bool,
 }
 
+/// The code of an error that says: nobody knows what an effect of the turn came to.
+const OUTCOME_UNKNOWN: &str = "EXECUTION_RECOVERY_REQUIRED";
+
+impl Thrown {
+    /// Whether it says that the turn can go on neither forwards nor from its start before a host has decided.
+    #[must_use]
+    pub fn is_outcome_unknown(&self) -> bool {
+        self.code.as_deref() == Some(OUTCOME_UNKNOWN)
+    }
+}
+
 /// How a store call failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -22,7 +22,7 @@ impl Machine {
     }
 
     /// Whether this process saw how the turn's last attempt ended, or goes on with it.
-    fn is_known(&self, turn: &Turn) -> bool {
+    pub(super) fn is_known(&self, turn: &Turn) -> bool {
         let attempt = turn.attempt.as_ref().and_then(|id| self.attempts.get(id));
         match turn.phase {
             Phase::Running => attempt.is_some_and(|a| matches!(a.phase, AttemptPhase::Over)),

@@ -5,6 +5,7 @@ use super::effect::{Effect, Reply};
 use super::error::{Code, RoundtableError};
 use super::input::{CallId, Timer};
 use super::machine::Machine;
+use super::recovery::check_unsettled;
 use super::writer::Gate;
 use crate::record::entry::{Entry, GroupCommitted, GroupStarted, RunEnded, RunStarted, Selected};
 use crate::record::model::{Id, LimitReason, ModelCalls, Outcome, RunOutcome, Selection, Selector, StopReason};
@@ -22,6 +23,10 @@ pub(super) struct RunControl {
     pub(super) limited: Option<LimitReason>,
     /// A bad decision, or a selector that threw.
     pub(super) failure: Option<(Rc<str>, &'static str)>,
+    /// Why it takes nothing new and will be refused: a session did not open.
+    pub(super) refusal: Option<RoundtableError>,
+    /// It was refused; only what it wrote is awaited.
+    is_refused: bool,
     ending: Option<RunOutcome>,
     /// The revision of the batch that ends it.
     ends_at: u64,
@@ -29,7 +34,17 @@ pub(super) struct RunControl {
 
 impl RunControl {
     pub(super) fn new(call: CallId) -> Self {
-        RunControl { call, id: None, stop: None, limited: None, failure: None, ending: None, ends_at: 0 }
+        RunControl {
+            call,
+            id: None,
+            stop: None,
+            limited: None,
+            failure: None,
+            refusal: None,
+            is_refused: false,
+            ending: None,
+            ends_at: 0,
+        }
     }
 }
 
@@ -67,7 +82,7 @@ impl Machine {
     /// One thing; `false` where the run must wait for something, or is over.
     fn step(&mut self) -> bool {
         let Some(run) = &self.run else { return false };
-        if run.ending.is_some() || run.id.is_none() || !self.calls.is_working() {
+        if run.ending.is_some() || run.is_refused || run.id.is_none() || !self.calls.is_working() {
             return false;
         }
         let (stop, limited) = (run.stop, run.limited);
@@ -107,6 +122,7 @@ impl Machine {
         }
         if stop.is_none()
             && limited.is_none()
+            && !self.is_blocked()
             && let Some(turn_id) = self.next_to_dispatch()
         {
             return self.dispatch(&turn_id);
@@ -197,9 +213,19 @@ impl Machine {
         self.push(Entry::GroupCommitted(entry), Gate::None).is_ok()
     }
 
+    /// Whether the run cannot go on though nothing failed: a turn must be reconciled, or a session did not open.
+    fn is_blocked(&self) -> bool {
+        let refused = self.run.as_ref().is_some_and(|run| run.refusal.is_some());
+        let mut turns = self.head.group.iter().flat_map(|group| &group.turns);
+        refused || turns.any(|turn| turn.phase == Phase::Unsettled)
+    }
+
     /// Ends the run for the first reason that holds.
     fn end_short(&mut self) -> bool {
         let Some(run) = &self.run else { return false };
+        if run.stop.is_none() && self.is_blocked() {
+            return self.refuse_run();
+        }
         let waiting = self.head.open_requests().next().is_some();
         let outcome = match (run.stop, run.limited) {
             (Some(StopReason::Time), _) => RunOutcome::Limited { reason: LimitReason::Time },
@@ -209,6 +235,19 @@ impl Machine {
             (None, None) => RunOutcome::Limited { reason: LimitReason::Turns },
         };
         self.end(outcome)
+    }
+
+    /// Refuses the run once all that it wrote is durable. The conversation goes on with the next one.
+    fn refuse_run(&mut self) -> bool {
+        let unsettled = check_unsettled(&self.head, |turn| self.is_known(turn)).err();
+        let Some(run) = &mut self.run else { return false };
+        let Some(error) = unsettled.or(run.refusal.take()) else { return false };
+        run.is_refused = true;
+        let call = run.call;
+        self.disarm(Timer::RunTimeout);
+        self.disarm(Timer::Settle);
+        self.finish_call(Some(call), Err(error));
+        false
     }
 
     fn end(&mut self, outcome: RunOutcome) -> bool {

@@ -52,7 +52,7 @@ impl Machine {
             Err(thrown) => {
                 self.sessions.remove(&participant);
                 if let Some(attempt) = self.waiting_attempt(participant) {
-                    self.rejected(&attempt, &thrown);
+                    self.not_opened(&attempt, &thrown);
                 }
             }
         }

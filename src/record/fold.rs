@@ -276,6 +276,7 @@ impl Turn {
             participant,
             phase: Phase::Pending,
             attempt: None,
+            earlier: Vec::new(),
             started_at: None,
             settled_at: None,
             outcome: None,

@@ -27,7 +27,7 @@ pub(super) fn started(state: &mut State, entry: &TurnStarted, revision: u64) -> 
         return refuse("the turn cannot start now");
     }
     turn.phase = Phase::Running;
-    turn.attempt = Some(entry.attempt_id.clone());
+    turn.earlier.extend(turn.attempt.replace(entry.attempt_id.clone()));
     turn.changed = revision;
     turn.reconciled = None;
     turn.started_at.get_or_insert_with(|| entry.at.clone());

@@ -120,6 +120,9 @@ pub struct Turn {
     /// The latest attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<Id>,
+    /// The attempts before it, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<Id>,
     /// When the first attempt began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Rc<str>>,

@@ -9,6 +9,7 @@ import {
   deferred,
   journal,
   parallel,
+  rejects,
   settled,
   speak,
   speaker,
@@ -388,18 +389,47 @@ describe('C17 a member that fails ends the group', () => {
     );
   });
 
-  test('C17 a factory that fails to open a session fails the turn', async () => {
+  test('C31 a session that does not open refuses the run, and the next run tries again', async () => {
+    const refused = Object.assign(new Error('no seat'), { code: 'resource-reused' });
     for (const openSession of [
-      () => Promise.reject(new Error('no seat')),
+      () => Promise.reject(refused),
+      () => {
+        throw refused;
+      },
       async () => null,
       async () => ({ session: {}, release: async () => {} }),
       async () => ({ session: { runTurn: async () => ({ kind: 'yield' }) } }),
     ]) {
-      const roundtable = conversation([agent('a', {}, { openSession })], { selector: decisions(speak('a')) });
-      const result = await roundtable.run();
-      assert.equal(result.status, 'failed');
-      assert.match(result.message, /a.*(no seat|lease|session)/);
+      const a = speaker('a', 'here');
+      const well = a.factory.openSession;
+      let opened = 0;
+      a.factory.openSession = (context) => (opened++ === 0 ? openSession(context) : well(context));
+      const roundtable = conversation([a, speaker('b', 'me too')], {
+        selector: decisions(parallel('a', 'b')),
+        maxConcurrentParticipants: 2,
+      });
+      const error = await rejects(roundtable.run(), 'unavailable', '"a"', 'did not open');
+      assert.ok(error.cause instanceof Error, 'the cause is what the factory threw');
+      assert.equal(roundtable.snapshot().status, 'open');
+      assert.equal((await roundtable.run()).status, 'completed');
+      assert.deepEqual(transcript(roundtable), ['a: here', 'b: me too'], 'the other’s words were kept');
     }
+  });
+
+  test('C31 a session that does not open while its run is being cancelled leaves the run cancelled', async () => {
+    const controller = new AbortController();
+    const a = speaker('a', 'here');
+    const well = a.factory.openSession;
+    a.factory.openSession = async () => {
+      a.factory.openSession = well;
+      controller.abort();
+      throw new Error('no seat');
+    };
+    const roundtable = conversation([{ ...a, factory: { openSession: (c) => a.factory.openSession(c) } }], {
+      selector: decisions(speak('a')),
+    });
+    assert.equal((await roundtable.run({ signal: controller.signal })).status, 'cancelled');
+    assert.equal((await roundtable.run()).status, 'completed');
   });
 
   test('the code of the error a participant failed with is told', async () => {

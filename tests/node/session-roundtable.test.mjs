@@ -250,11 +250,18 @@ describe('across a restart', () => {
     const { id, store, waiting, world } = await parked();
     const table = await load(id, store, process_({ world, extra: { systemMessage: 'new' } }));
     await answerAll(table, waiting);
-    const result = await table.run();
-    assert.deepEqual([result.status, result.code], ['failed', 'checkpoint-invalid']);
-    assert.match(result.message, /systemMessage/);
+    await assert.rejects(table.run(), (error) => {
+      assert.deepEqual([error.code, error.cause.code], ['unavailable', 'checkpoint-invalid']);
+      assert.match(error.message, /systemMessage/);
+      return true;
+    });
     assert.deepEqual(world, []);
     await table.dispose();
+    // The host mends its options; nothing is lost.
+    const mended = await load(id, store, process_({ world }));
+    await mended.run();
+    assert.deepEqual([words(mended), world.length], [['done: written'], 1]);
+    await mended.dispose();
   });
 
   test('C50 killed after any batch: continued with one effect, or recovery-required', async () => {
@@ -300,13 +307,13 @@ describe('across a restart', () => {
         });
         ends.retried++;
       }
-      let result = await handle.run({ limits: { maxTurnsPerRun: 1 } });
+      let result = await handle.run({ limits: { maxTurnsPerRun: 1 } }).catch((error) => error);
       for (let step = 0; step < 5 && result.status === 'waiting'; step++) {
         await answerAll(handle, result);
         result = await handle.run({ limits: { maxTurnsPerRun: 1 } });
       }
-      if (result.status === 'failed') {
-        assert.equal(result.code, 'EXECUTION_RECOVERY_REQUIRED', `batch ${cut}: ${result.message}`);
+      if (result instanceof Error) {
+        assert.equal(result.code, 'recovery-required', `batch ${cut}: ${result.message}`);
         assert.deepEqual(fresh.world, happened, `batch ${cut}: nothing more happened`);
       } else {
         assert.equal(words(handle)[0], 'done', `batch ${cut}`);

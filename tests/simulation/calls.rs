@@ -235,7 +235,9 @@ impl Calls {
                     || self.excused(&excuses.store_failed, open)
                     || self.excused(&self.world.executor.lost_time_ms, open)
             }
-            Code::Unavailable => self.excused(&excuses.store_failed, open),
+            Code::Unavailable => {
+                self.excused(&excuses.store_failed, open) || self.excused(&excuses.session_refused, open)
+            }
             Code::RecoveryRequired => given_up || self.world.shadow.borrow().has_unsettled(),
             Code::NotFound => self.world.store.borrow().is_deleted,
             Code::InvalidRecord => excuses.corrupted.get().is_some(),

@@ -107,7 +107,7 @@ impl Fault {
     /// Whether a participant's or the selector's own failure is behind it, which is final (C7, C17).
     pub fn may_fail_the_conversation(self) -> bool {
         use Fault::*;
-        let own = [MemberThrew, MemberFailed, MemberHung, BadWait, RudeStop, BadCheckpoint, OpenFailed];
+        let own = [MemberThrew, MemberFailed, MemberHung, BadWait, RudeStop, BadCheckpoint];
         own.contains(&self) || [SelectorThrew, BadSelection].contains(&self)
     }
 }

@@ -25,6 +25,7 @@ pub async fn open(
     world.executor.sleep(world.pause_ms()).await;
     world.demand(checkpoint.is_none() || role.has_checkpoint, || "C33: a checkpoint nobody gave".to_owned());
     if world.strikes(Fault::OpenFailed) {
+        world.excuse(&world.excuses.session_refused);
         return Err(thrown("the session does not open"));
     }
     let steps = world.script().map_or(0, |_| crash::steps_of(checkpoint.as_ref()));

@@ -64,6 +64,8 @@ pub struct World {
 #[derive(Default)]
 pub struct Excuses {
     pub store_failed: Cell<Option<u64>>,
+    /// A session did not open.
+    pub session_refused: Cell<Option<u64>>,
     pub claim_lost: Cell<Option<u64>>,
     pub rival_held: Cell<Option<u64>>,
     pub rival_wrote: Cell<Option<u64>>,

@@ -49,6 +49,8 @@ pub struct Instant {
     pub hold_checkpoints: bool,
     /// How many appends are acknowledged with another revision than theirs.
     pub wrong_receipts: u32,
+    /// How many sessions do not open before the others do.
+    pub refused_openings: u32,
     next_call: CallId,
 }
 
@@ -107,6 +109,7 @@ impl Instant {
             checkpoint_version: "v",
             hold_checkpoints: false,
             wrong_receipts: 0,
+            refused_openings: 0,
             next_call: 0,
         }
     }
@@ -259,6 +262,10 @@ impl Instant {
                 }
                 let selection = self.decisions.pop_front().unwrap_or(Selection::Finish { reason: "done".into() });
                 Some(Input::SelectorReturned { attempt, result: Ok(Decision { selection, checkpoint: None }) })
+            }
+            Effect::OpenSession { session, .. } if self.refused_openings > 0 => {
+                self.refused_openings -= 1;
+                Some(Input::SessionOpened { session, result: Err(thrown("no seat")) })
             }
             Effect::OpenSession { session, .. } => Some(Input::SessionOpened { session, result: Ok(self.traits) }),
             Effect::RunTurn { turn, .. } | Effect::ResumeTurn { turn, .. } if self.hold => {

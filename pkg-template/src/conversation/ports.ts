@@ -35,6 +35,8 @@ interface TurnView {
   readonly groupId: string;
   readonly baseRevision: number;
   readonly messages: readonly number[];
+  readonly earlier?: readonly string[];
+  readonly retried?: boolean;
 }
 
 /** The host's side of one conversation. */
@@ -223,7 +225,10 @@ export class Ports implements EnginePorts {
   }
 
   openSession(slot: number, session: number, participant: number, checkpoint: string | undefined): void {
-    const failed = this.#failed(slot, undefined);
+    const failed = (error: unknown): void => {
+      const failure = this.thrown.openingFailure(error);
+      this.engine.use((handle) => handle.fail(slot, failure));
+    };
     const agent = this.#options.agents[participant];
     const participantId = this.#participants[participant]?.id;
     if (agent === undefined || participantId === undefined) {
@@ -255,6 +260,8 @@ export class Ports implements EnginePorts {
       groupId,
       ...(this.#purpose === undefined ? {} : { purpose: this.#purpose }),
       context: { baseRevision, messages: this.mirror.messages(view.messages) },
+      ...(view.earlier === undefined ? {} : { earlierAttempts: view.earlier }),
+      ...(view.retried === true ? { reconciled: 'retry' } : {}),
     };
     const failed = this.#failed(slot, attempt);
     const returned = guarded((value: unknown) => {

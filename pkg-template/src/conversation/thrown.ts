@@ -37,6 +37,11 @@ export class ThrownValues {
     return JSON.stringify({ message: messageOf(error), value: this.#keep(error) });
   }
 
+  /** The JSON of a session that did not open. */
+  openingFailure(error: unknown): string {
+    return JSON.stringify({ ...thrownBy(error, undefined), value: this.#keep(error) });
+  }
+
   /** The kept value of a number, forgotten with this. */
   take(number: number | undefined): unknown {
     if (number === undefined) return undefined;
@@ -67,14 +72,18 @@ export class ThrownValues {
 
 /** The JSON of what a participant or selector threw, classified against its attempt's fired signal, if it did. */
 export function thrownJson(error: unknown, stopped: { readonly reason: unknown } | undefined): string {
+  return JSON.stringify(thrownBy(error, stopped));
+}
+
+function thrownBy(error: unknown, stopped: { readonly reason: unknown } | undefined): object {
   const chain = causes(error);
   const code = property(error, 'code');
-  return JSON.stringify({
+  return {
     message: messageOf(error),
     code: typeof code === 'string' && code.length <= MAX_ID ? toWellFormed(code) : undefined,
     isAbort: (stopped !== undefined && chain.includes(stopped.reason)) || isAbortError(error),
     isRefusedAdmission: chain.some((link) => link instanceof RoundtableError && link.code === 'model-call-limit'),
-  });
+  };
 }
 
 /** A thrown value's message; never throws itself. */
