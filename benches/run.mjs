@@ -10,7 +10,20 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { cpus, loadavg } from 'node:os';
 import { fileURLToPath } from 'node:url';
 
-const CASES = ['turns', 'writes', 'load', 'stores', 'groups', 'sessions', 'decode', 'size', 'start', 'memory', 'peers'];
+const CASES = [
+  'turns',
+  'writes',
+  'load',
+  'stores',
+  'groups',
+  'sessions',
+  'teams',
+  'decode',
+  'size',
+  'start',
+  'memory',
+  'peers',
+];
 const folder = fileURLToPath(new URL('.', import.meta.url));
 const wanted = process.argv.slice(2);
 const unknown = wanted.find((name) => !CASES.includes(name));

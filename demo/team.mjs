@@ -1,8 +1,8 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createTeam, loadTeam, renderTeamRooms } from 'agent-roundtable';
 import { fileStore } from 'agent-roundtable/node';
-import { createTeam, loadTeam, renderTeamRooms } from 'agent-roundtable/team';
 
 const node = (id, role, initialTurn) => ({ id, data: { role, brief: `Be a good ${role}.`, initialTurn } });
 const definition = {

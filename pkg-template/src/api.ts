@@ -48,6 +48,7 @@ export type {
   ToolSchema,
 } from './runtime/types.js';
 export type * from './store-types.js';
+export * from './team/index.js';
 export type * from './types.js';
 export { summarizeUsage, type UsageSummary } from './usage.js';
 

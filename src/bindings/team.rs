@@ -29,6 +29,7 @@ struct Setting {
     run_id: Id,
     seed: Option<Rc<str>>,
     lease_ms: u64,
+    settle_timeout_ms: Option<u64>,
     /// Absent where a record is loaded.
     definition: Option<CanonicalJson>,
     options: Option<Options>,
@@ -147,7 +148,8 @@ fn open(options: &str, batches: Option<&str>) -> Result<Machine, TeamError> {
     let traits = setting.members.into_iter().map(|(_, traits)| traits).collect();
     let owner: Id = random_id()?.into();
     if let Some(batches) = batches {
-        return Machine::load(&read_batches(batches)?, traits, owner, setting.lease_ms);
+        let machine = Machine::load(&read_batches(batches)?, traits, owner, setting.lease_ms)?;
+        return Ok(machine.settling_within(setting.settle_timeout_ms));
     }
     let given = setting.definition.as_ref().map_or("null", |definition| definition.as_str());
     let definition = compiled(given)?;
@@ -158,7 +160,8 @@ fn open(options: &str, batches: Option<&str>) -> Result<Machine, TeamError> {
         definition: definition.json.clone(),
         options: setting.options.unwrap_or_default(),
     };
-    Ok(Machine::new(created, Rc::new(definition), traits, owner, setting.lease_ms))
+    let machine = Machine::new(created, Rc::new(definition), traits, owner, setting.lease_ms);
+    Ok(machine.settling_within(setting.settle_timeout_ms))
 }
 
 fn random_id_text() -> Result<Rc<str>, RoundtableError> {
@@ -223,6 +226,7 @@ fn effect_json(machine: &Machine, effect: &Effect) -> Option<String> {
             let reason = if *reason == StopReason::Cancelled { "\"cancelled\"" } else { "\"interrupted\"" };
             call("abort", &[json(attempt), reason.to_owned()])
         }
+        Effect::GiveUp { attempt, member } => call("giveUp", &[json(attempt), member.to_string()]),
         Effect::Reply { call: number, result } => {
             let (ok, result) = match result {
                 Ok((revision, outcome)) => (true, json(&Reply { revision: *revision, outcome: outcome.as_ref() })),

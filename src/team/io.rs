@@ -138,6 +138,13 @@ pub enum Effect {
         /// Why.
         reason: StopReason,
     },
+    /// An attempt is awaited no longer; nothing it does counts.
+    GiveUp {
+        /// Which.
+        attempt: Id,
+        /// Position of its member.
+        member: usize,
+    },
     /// Settle a call.
     Reply {
         /// Which.

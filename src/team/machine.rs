@@ -10,9 +10,9 @@ use super::fold::{created, fold_lines};
 use super::outcome::Outcome;
 use super::state::{State, Status};
 use super::turns::{Attempt, Gate};
-use crate::conversation::effect::{Status as RecordStatus, Summary};
+use crate::conversation::effect::{Effect as StoreEffect, Status as RecordStatus, Summary};
 use crate::conversation::error::{Code, RoundtableError};
-use crate::conversation::input::{Batch, CallId, Now, Ticket};
+use crate::conversation::input::{Batch, CallId, Now, Ticket, Timer};
 use crate::conversation::keeper::{Keeper, Told};
 use crate::record::codec::{MAX_ENTRY_LEN, encode};
 use crate::record::ids::IdSource;
@@ -39,6 +39,10 @@ pub struct Machine {
     pub(super) tickets: Vec<Ticket>,
     pub(super) now: Now,
     active: Option<Active>,
+    /// How long signalled attempts may take, where the host sets a bound.
+    settle_timeout_ms: Option<u64>,
+    /// That time runs.
+    settling: bool,
     disposals: Option<Vec<CallId>>,
     effects: VecDeque<Effect>,
     /// The record is not this team's; every call is refused with this.
@@ -77,10 +81,18 @@ impl Machine {
             tickets: Vec::new(),
             now: Now::default(),
             active: None,
+            settle_timeout_ms: None,
+            settling: false,
             disposals: None,
             effects: VecDeque::new(),
             broken: None,
         }
+    }
+
+    /// Attempts that were signalled are given up after this time.
+    #[must_use]
+    pub fn settling_within(self, settle_timeout_ms: Option<u64>) -> Machine {
+        Machine { settle_timeout_ms, ..self }
     }
 
     /// What the store has acknowledged.
@@ -135,6 +147,7 @@ impl Machine {
             Input::Released => self.keeper.released(),
             Input::Read(result) => self.keeper.batches_read(result),
             Input::Appended(result) => self.keeper.appended(result),
+            Input::Timer(Timer::Settle) => self.give_up(),
             Input::Timer(timer) => {
                 let summary = self.summary();
                 self.keeper.timer_fired(now, timer, || summary);
@@ -318,6 +331,7 @@ impl Machine {
         };
         if active.result.is_some() {
             if self.attempts.is_empty() {
+                self.all_settled();
                 self.keeper.close();
                 self.listen();
             }
@@ -401,6 +415,21 @@ impl Machine {
             active.stopped = true;
         }
         self.signal_all(reason);
+    }
+
+    /// Gives signalled work the time it has to settle.
+    pub(super) fn bound_settling(&mut self) {
+        if let Some(bound) = self.settle_timeout_ms.filter(|_| !self.settling) {
+            self.settling = true;
+            self.effect(Effect::Store(StoreEffect::StartTimer { timer: Timer::Settle, delay_ms: bound as f64 }));
+        }
+    }
+
+    /// No attempt is awaited any more.
+    fn all_settled(&mut self) {
+        if std::mem::take(&mut self.settling) {
+            self.effect(Effect::Store(StoreEffect::StopTimer { timer: Timer::Settle }));
+        }
     }
 
     pub(super) fn is_stopped(&self) -> bool {

@@ -306,8 +306,26 @@ impl Machine {
             attempt.signalled = true;
             signalled.push(id.clone());
         }
+        if !signalled.is_empty() {
+            self.bound_settling();
+        }
         for attempt in signalled {
             self.effect(Effect::Abort { attempt, reason });
+        }
+    }
+
+    /// Attempts that ignored their signal are awaited no longer. What they come to stays unknown, as it does
+    /// when a process dies: what they return later is not looked at.
+    pub(super) fn give_up(&mut self) {
+        let overdue: Vec<(Id, usize)> = self
+            .attempts
+            .iter()
+            .filter(|(_, attempt)| attempt.signalled)
+            .map(|(id, a)| (id.clone(), a.member))
+            .collect();
+        for (attempt, member) in overdue {
+            self.attempts.remove(&attempt);
+            self.effect(Effect::GiveUp { attempt, member });
         }
     }
 

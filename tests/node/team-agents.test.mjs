@@ -1,10 +1,11 @@
 // Agents as members of a team: what they are shown, what their words mean, and approvals that park the team.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { agentParticipant, MemoryConversationStore, sessionParticipant } from 'agent-roundtable';
+import { agentParticipant, loadTeam, MemoryConversationStore, sessionParticipant } from 'agent-roundtable';
 import { fileStore } from 'agent-roundtable/node';
-import { loadTeam } from 'agent-roundtable/team';
+import { virtualClock } from 'agent-roundtable/testing';
 import { calling, reply, scripted as provider, tool } from './support/agent.mjs';
+import { deferred } from './support/conversations.mjs';
 import { definition, lines, post, says, scripted, stores, team, temporary } from './support/teams.mjs';
 
 const PAIR = definition(['writer', '-bot'], { lobby: ['writer', 'bot'] });
@@ -122,5 +123,40 @@ describe('an agent as a member', () => {
     const other = agentParticipant({ id: 'bot', runtime: { id: 'bot', version: '2' }, createAgent: () => ({}) });
     const options = { runId: 'r', store, members: { ...members, bot: other } };
     await assert.rejects(loadTeam(options), { code: 'STORED_GRAPH_MISMATCH' });
+  });
+
+  test('F settleTimeoutMs: the session of a turn that was given up is released before another opens', async () => {
+    const [started, late] = [deferred(), deferred()];
+    const log = [];
+    let sessions = 0;
+    const openSession = async () => {
+      const number = ++sessions;
+      log.push(`open ${number}`);
+      const runTurn = () => {
+        started.resolve();
+        return number === 1 ? late.promise : Promise.resolve({ kind: 'speak', content: 'done' });
+      };
+      const checkpoint = async () => {
+        log.push(`checkpoint ${number}`);
+        return { version: '1', data: null };
+      };
+      return { session: { runTurn, checkpoint }, release: async () => void log.push(`release ${number}`) };
+    };
+    const member = { kind: 'agent', id: 'bot', runtime, factory: { openSession, checkpointVersions: ['1'] } };
+    const clock = virtualClock();
+    const alone = { definition: definition(['bot'], {}), members: { bot: member }, clock };
+    const one = team({ ...alone, limits: { settleTimeoutMs: 50 } });
+    const controller = new AbortController();
+    const run = one.run({ signal: controller.signal });
+    await started.promise;
+    controller.abort();
+    await clock.advance(50);
+    assert.equal((await run).status, 'cancelled');
+    assert.equal((await one.run()).status, 'paused');
+    const outcome = await one.resume({ position: 'team/bot/1' });
+    assert.deepEqual(outcome.output.agents[0].result, { summary: 'done' });
+    late.resolve({ kind: 'speak', content: 'too late' });
+    await one.dispose();
+    assert.deepEqual(log, ['open 1', 'release 1', 'open 2', 'checkpoint 2', 'release 2']);
   });
 });

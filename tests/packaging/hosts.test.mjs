@@ -14,7 +14,9 @@ before(async () => {
       import { smoke } from './smoke.mjs';
       console.log(await smoke(roundtable));`,
     'worker.mjs': `import * as roundtable from 'agent-roundtable';
+      import { createTeam } from 'agent-roundtable/team';
       import { smoke } from './smoke.mjs';
+      if (createTeam !== roundtable.createTeam) throw new Error('/team is another copy');
       export default { async fetch() { return new Response(await smoke(roundtable)); } };`,
   });
 });

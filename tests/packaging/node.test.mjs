@@ -22,6 +22,12 @@ before(async () => {
         const names = Object.keys(imported).filter((name) => imported[name] !== required[name]);
         console.log(names.length === 0 ? 'same' : names.join());
       });`,
+    'team.cjs': `const { createTeam } = require('agent-roundtable');
+      import('agent-roundtable/team').then((team) => {
+        const root = require('agent-roundtable');
+        const names = Object.keys(team).filter((name) => team[name] !== root[name]);
+        console.log(typeof createTeam, Object.keys(team).length, names.length === 0 ? 'same' : names.join());
+      });`,
   });
 });
 after(() => project.remove());
@@ -35,5 +41,8 @@ for (const [label, program] of Object.entries(programs)) {
   });
   test(`Node ${label}: import and require give the same objects`, async () => {
     assert.equal(await run(program, ['--no-warnings', 'same.cjs'], project.folder), 'same');
+  });
+  test(`Node ${label}: /team gives the objects of the root`, async () => {
+    assert.equal(await run(program, ['--no-warnings', 'team.cjs'], project.folder), 'function 5 same');
   });
 }

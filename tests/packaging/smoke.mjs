@@ -28,8 +28,44 @@ export async function smoke(roundtable) {
   check(texts.join() === 'bob speaks,ada speaks,eve ☕', `the transcript is ${texts.join()}`);
   check(streamed.length === 2, `${streamed.length} deltas came`);
   await conversation.dispose();
+  await teamUp(roundtable);
   return `ok ${roundtable.version()}`;
 }
+
+/** A question, its answer and the end of a team. */
+async function teamUp({ createTeam, loadTeam, renderTeamRooms, MemoryConversationStore }) {
+  const store = new MemoryConversationStore();
+  const post = (text, to) => [{ roomId: 'desk', text, mentions: [to] }];
+  const members = {
+    ada: ({ messages }) =>
+      messages.length === 0 ? { summary: 'asked', posts: post('tea ☕?', 'bob') } : { summary: 'tea' },
+    bob: async () => ({ summary: 'answered', posts: post('yes', 'ada') }),
+  };
+  const ended = await createTeam({ runId: 'smoke', definition: TEAM, members, store }).run();
+  check(ended.status === 'completed', `the team ended as ${ended.status}`);
+  const again = await loadTeam({ runId: 'smoke', members, store });
+  check(again.snapshot().output.agents[0].result.summary === 'tea', 'the stored team has another result');
+  await again.dispose();
+  const { rooms } = await renderTeamRooms({ runId: 'smoke', store });
+  const text = 'ada [team/ada/1/0] @bob: tea ☕?\nbob [team/bob/1/0] @ada: yes\n';
+  check(rooms[0].text === text, `the room is ${rooms[0].text}`);
+}
+
+const TEAM = {
+  id: 'smoke',
+  definitionVersion: 1,
+  data: {
+    task: 'Choose a drink.',
+    globalConcurrency: 1,
+    maxTurnsPerMember: 2,
+    communication: { tailMessages: 5, rooms: [{ id: 'desk', members: ['ada', 'bob'] }] },
+  },
+  nodes: [
+    { id: 'ada', data: { role: 'host', brief: '' } },
+    { id: 'bob', data: { role: 'guest', brief: '', initialTurn: false } },
+  ],
+  edges: [],
+};
 
 function speaker(id) {
   const session = {

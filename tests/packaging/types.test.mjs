@@ -23,12 +23,14 @@ before(async () => {
   const session = await readFile(new URL('./types-session.ts', import.meta.url), 'utf8');
   const runtime = await readFile(new URL('./types-runtime.ts', import.meta.url), 'utf8');
   const deliberation = await readFile(new URL('./types-deliberation.ts', import.meta.url), 'utf8');
+  const team = await readFile(new URL('./types-team.ts', import.meta.url), 'utf8');
   project = await consumer({
     'main.ts': types,
     'conversation.ts': conversation,
     'session.ts': session,
     'runtime.ts': runtime,
     'deliberation.ts': deliberation,
+    'team.ts': team,
     'web.ts': web,
   });
   await symlink(join(rootTools, '@types'), join(project.folder, 'node_modules/@types'));
@@ -41,7 +43,7 @@ before(async () => {
       exactOptionalPropertyTypes: true,
       noEmit: true,
     };
-    const everywhere = ['main.ts', 'conversation.ts', 'session.ts', 'runtime.ts', 'deliberation.ts'];
+    const everywhere = ['main.ts', 'conversation.ts', 'session.ts', 'runtime.ts', 'deliberation.ts', 'team.ts'];
     const files = mode === 'bundler' ? [...everywhere, 'web.ts'] : everywhere;
     await write(project.folder, { [`tsconfig.${mode}.json`]: JSON.stringify({ compilerOptions, files }) });
   }

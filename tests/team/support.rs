@@ -137,7 +137,7 @@ impl Team {
                     }
                     Effect::Abort { attempt, .. } => self.aborted.push(attempt.to_string()),
                     Effect::Reply { result, .. } => self.replies.push(result),
-                    Effect::Answer { .. } | Effect::Emit { .. } => {}
+                    Effect::GiveUp { .. } | Effect::Answer { .. } | Effect::Emit { .. } => {}
                 }
             }
         }

@@ -2,7 +2,21 @@
 
 import type { TeamHandle } from '../generated/bindings.js';
 import type { StopReason } from '../conversation/attempts.js';
-import type { TeamRun } from './ports.js';
+import type { ParticipantCheckpoint, ParticipantResponse, SharedMessage } from '../types.js';
+
+/** A turn as the engine describes it. */
+export interface TeamRun {
+  readonly attempt: string;
+  readonly member: number;
+  readonly position: string;
+  readonly group: string;
+  readonly baseRevision: number;
+  /** JSON. */
+  readonly input: string;
+  readonly answers: ParticipantResponse[];
+  readonly newer: number;
+  readonly agent?: { purpose: string; messages: SharedMessage[]; checkpoint?: ParticipantCheckpoint };
+}
 
 /** What the engine wants done. None of these throws. */
 export interface TeamEffects {
@@ -18,6 +32,7 @@ export interface TeamEffects {
   read(after: number): void;
   run(run: TeamRun): void;
   abort(attempt: string, reason: StopReason): void;
+  giveUp(attempt: string, member: number): void;
   reply(call: number, ok: boolean, result: string): void;
   answer(ticket: number, refusal: string | null): void;
   emit(revision: number, events: object[]): void;
@@ -29,12 +44,16 @@ type Step = (handle: TeamHandle, wall: number, mono: number) => string;
 /** Takes inputs one at a time; what comes while effects are performed waits until they are. */
 export class TeamEngine {
   readonly #handle: TeamHandle;
-  readonly #effects: TeamEffects;
+  #effects: TeamEffects | undefined;
   readonly #inbox: Step[] = [];
   #busy = false;
 
-  constructor(handle: TeamHandle, effects: TeamEffects) {
+  constructor(handle: TeamHandle) {
     this.#handle = handle;
+  }
+
+  /** Who performs effects; there before the first input. */
+  performedBy(effects: TeamEffects): void {
     this.#effects = effects;
   }
 
@@ -79,12 +98,13 @@ export class TeamEngine {
 
   #take(step: Step): void {
     this.#inbox.push(step);
-    if (this.#busy) return;
+    const performer = this.#effects;
+    if (this.#busy || performer === undefined) return;
     this.#busy = true;
     try {
       for (let next = this.#inbox.shift(); next !== undefined; next = this.#inbox.shift()) {
-        const effects = JSON.parse(next(this.#handle, this.#effects.now(), this.#effects.mono())) as Effect[];
-        for (const [name, ...values] of effects) (this.#effects[name] as (...values: never[]) => void)(...values);
+        const effects = JSON.parse(next(this.#handle, performer.now(), performer.mono())) as Effect[];
+        for (const [name, ...values] of effects) (performer[name] as (...values: never[]) => void)(...values);
       }
     } finally {
       this.#busy = false;

@@ -16,6 +16,8 @@ import { BadValue, describe, identifier, isFunction } from '../values.js';
 import { compiledText } from './compile.js';
 import type { LoadTeamOptions, TeamEvent, TeamFunction, TeamOptions, TeamTurnResult } from './types.js';
 
+type Given = Record<string, unknown>;
+
 /** A member as it is called. */
 export type MemberPorts = { readonly id: string } & (
   | { readonly run: TeamFunction; readonly agent?: undefined }
@@ -42,12 +44,7 @@ export function readTeamOptions(options: TeamOptions): ReadTeamOptions {
   const given = checked(() => object(options, 'options'));
   const definition = compiledText(given['definition']);
   return checked(() => {
-    const limits = given['limits'] === undefined ? {} : object(given['limits'], 'limits');
-    for (const key of Object.keys(limits)) {
-      // A mistyped limit would be no limit.
-      if (!['inputBytes', 'outputBytes', 'inputOverflow'].includes(key))
-        throw new BadValue(`limits.${key}`, 'is no limit');
-    }
+    const limits = readLimits(given, ['inputBytes', 'outputBytes', 'inputOverflow', 'settleTimeoutMs']);
     const plan = {
       order: choice(given, 'order', ['declaration', 'oldest-trigger']),
       softTurnLimit: given['softTurnLimit'] === undefined ? false : flag(given['softTurnLimit'], 'softTurnLimit'),
@@ -57,26 +54,37 @@ export function readTeamOptions(options: TeamOptions): ReadTeamOptions {
       outputBytes: count(limits['outputBytes'], 'limits.outputBytes'),
     };
     const seed = given['seed'] === undefined ? undefined : identifier(given['seed'], 'seed');
-    return read(
-      given,
-      definition,
-      `,"options":${JSON.stringify(plan)}${seed === undefined ? '' : `,"seed":${JSON.stringify(seed)}`}`,
-    );
+    const more = `,"options":${JSON.stringify(plan)}${seed === undefined ? '' : `,"seed":${JSON.stringify(seed)}`}`;
+    return read(given, limits, definition, more);
   });
 }
 
 /** The same for a team whose record was read; `definition` is the stored one. */
 export function readLoadOptions(options: LoadTeamOptions, definition: string): ReadTeamOptions {
-  return checked(() => read(object(options, 'options'), definition, ''));
+  return checked(() => {
+    const given = object(options, 'options');
+    return read(given, readLimits(given, ['settleTimeoutMs']), definition, '');
+  });
 }
 
-function read(given: Record<string, unknown>, definition: string, more: string): ReadTeamOptions {
+function readLimits(given: Given, known: readonly string[]): Given {
+  const limits = given['limits'] === undefined ? {} : object(given['limits'], 'limits');
+  for (const key of Object.keys(limits)) {
+    // A mistyped limit would be no limit.
+    if (!known.includes(key)) throw new BadValue(`limits.${key}`, 'is no limit');
+  }
+  return limits;
+}
+
+function read(given: Given, limits: Given, definition: string, more: string): ReadTeamOptions {
   const runId = identifier(given['runId'], 'runId');
   const lease = count(given['leaseMs'], 'leaseMs') ?? 30_000;
+  const settle = count(limits['settleTimeoutMs'], 'limits.settleTimeoutMs') ?? null;
   const { members, traits } = readMembers(given['members'], definition);
   const config: Record<string, never> = {};
   const store = readStore(given['store'], config);
-  const head = `"runId":${JSON.stringify(runId)},"leaseMs":${lease},"members":${JSON.stringify(traits)}`;
+  const times = `"leaseMs":${lease},"settleTimeoutMs":${settle}`;
+  const head = `"runId":${JSON.stringify(runId)},${times},"members":${JSON.stringify(traits)}`;
   return {
     setting: `{${head},"definition":${definition}${more}}`,
     runId,
@@ -123,7 +131,7 @@ function readMembers(value: unknown, definition: string): { members: MemberPorts
   return { members, traits };
 }
 
-function choice(given: Record<string, unknown>, key: string, words: readonly string[], path = ''): unknown {
+function choice(given: Given, key: string, words: readonly string[], path = ''): unknown {
   const value = given[key] ?? words[0];
   if (typeof value === 'string' && words.includes(value)) return value;
   throw new BadValue(`${path}${key}`, `must be ${words.map((word) => `'${word}'`).join(' or ')}`);

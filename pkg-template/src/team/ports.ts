@@ -2,7 +2,7 @@
 
 import { type Attempt, abortReason, Attempts, type StopReason, type TellDelta } from '../conversation/attempts.js';
 import { Timekeeper } from '../conversation/clock.js';
-import { EngineHandle } from '../conversation/engine-handle.js';
+import type { EngineHandle } from '../conversation/engine-handle.js';
 import { callHost, guarded } from '../conversation/inside.js';
 import { type ObserverOptions, Observers } from '../conversation/observers.js';
 import { checkCheckpoint, checkOutcome } from '../conversation/outcomes.js';
@@ -10,69 +10,71 @@ import { turnServices } from '../conversation/services.js';
 import { Sessions, type SessionTraits } from '../conversation/sessions.js';
 import { type StoreAnswer, StorePort } from '../conversation/store-port.js';
 import { thrownJson } from '../conversation/thrown.js';
-import type { Engine } from '../engine.js';
 import { MemoryConversationStore } from '../memory-store.js';
-import type { ParticipantCheckpoint, ParticipantResponse, RoundtableEvent, SharedMessage } from '../types.js';
+import type { RoundtableEvent } from '../types.js';
 import { BadValue, deepFreeze, MAX_JSON, unboundedJsonText } from '../values.js';
-import { TeamEngine, type TeamEffects } from './engine.js';
-import { TeamThrown } from './errors.js';
+import type { TeamEffects, TeamEngine, TeamRun } from './engine.js';
+import type { TeamThrown } from './errors.js';
 import type { MemberPorts, ReadTeamOptions } from './options.js';
 import { TeamPause } from './pause.js';
 import type { TeamEvent, TeamTurnOptions } from './types.js';
 
-/** A turn as the engine describes it. */
-export interface TeamRun {
-  readonly attempt: string;
-  readonly member: number;
-  readonly position: string;
-  readonly group: string;
-  readonly baseRevision: number;
-  /** JSON. */
-  readonly input: string;
-  readonly answers: ParticipantResponse[];
-  readonly newer: number;
-  readonly agent?: { purpose: string; messages: SharedMessage[]; checkpoint?: ParticipantCheckpoint };
-}
-
 type AgentRun = TeamRun & Required<Pick<TeamRun, 'agent'>>;
+
+/** An agent's session. */
+interface OpenSession {
+  readonly number: number;
+  readonly traits: SessionTraits;
+  /** An attempt that was given up may still be using it. */
+  isLeft: boolean;
+}
 
 /** The host's side of one team. */
 export class TeamPorts implements TeamEffects {
-  readonly thrown = new TeamThrown();
-  readonly engine: EngineHandle<TeamEngine, TeamPorts>;
-  /** Why the active call was cancelled. */
-  cancelReason: () => unknown = () => undefined;
+  readonly engine: EngineHandle<TeamEngine, undefined>;
+  readonly thrown: TeamThrown;
+  readonly #cancelReason: () => unknown;
   readonly #options: ReadTeamOptions;
   readonly #store: StorePort;
   readonly #time: Timekeeper;
   readonly #attempts = new Attempts();
   readonly #sessions = new Sessions(this);
-  readonly #opened = new Map<number, SessionTraits>();
+  /** By member. */
+  readonly #opened = new Map<number, OpenSession>();
+  #sessionsOpened = 0;
+  /** Attempts that nobody awaits any more and that have not returned. */
+  readonly #givenUp = new Set<string>();
   readonly #observers: Observers;
 
-  /** @param batches JSON of a record to go on with. @throws TeamError, RoundtableError */
-  constructor(options: ReadTeamOptions, batches?: string) {
+  /** @param cancelReason why the active call was cancelled */
+  constructor(
+    options: ReadTeamOptions,
+    engine: EngineHandle<TeamEngine, undefined>,
+    thrown: TeamThrown,
+    cancelReason: () => unknown,
+  ) {
+    this.engine = engine;
+    this.thrown = thrown;
+    this.#cancelReason = cancelReason;
     this.#options = options;
     this.#observers = new Observers(this, options as unknown as ObserverOptions);
-    this.#time = new Timekeeper(options.clock, (timer) => this.engine.use((engine) => engine.timerFired(timer)));
-    const make = (engine: Engine, ports: TeamPorts): TeamEngine =>
-      new TeamEngine(new engine.TeamHandle(options.setting, batches), ports);
-    this.engine = new EngineHandle(make, this as TeamPorts, this.thrown, () => this.close());
+    this.#time = new Timekeeper(options.clock, (timer) => this.engine.use((handle) => handle.timerFired(timer)));
     const store = options.store ?? new MemoryConversationStore({ clock: { now: () => this.#time.now() } });
     const ids = options.members.map(({ id }) => id);
     this.#store = new StorePort(this, options.runId, ids, store, this.thrown, 'team');
+    engine.use((handle) => handle.performedBy(this));
   }
 
   /** Gives every session back; what failed. */
   async releaseSessions(): Promise<unknown[]> {
     const failures: unknown[] = [];
-    const open = [...this.#opened.keys()];
+    const open = [...this.#opened.values()];
     this.#opened.clear();
     await Promise.all(
       open.map(
-        (member) =>
+        ({ number }) =>
           new Promise<void>((resolve) => {
-            this.#sessions.release(member, resolve, (error) => {
+            this.#sessions.release(number, resolve, (error) => {
               failures.push(error);
               resolve();
             });
@@ -143,7 +145,14 @@ export class TeamPorts implements TeamEffects {
   }
 
   abort(attempt: string, reason: StopReason): void {
-    this.#attempts.get(attempt).abort(abortReason(reason, this.cancelReason()));
+    this.#attempts.get(attempt).abort(abortReason(reason, this.#cancelReason()));
+  }
+
+  giveUp(attempt: string, member: number): void {
+    this.#attempts.close(attempt)?.endStream(this.#tellDelta);
+    this.#givenUp.add(attempt);
+    const opened = this.#opened.get(member);
+    if (opened !== undefined) opened.isLeft = true;
   }
 
   reply(call: number, ok: boolean, result: string): void {
@@ -184,36 +193,47 @@ export class TeamPorts implements TeamEffects {
   }
 
   #runAgent(run: AgentRun, member: MemberPorts, attempt: Attempt): void {
-    const failed = (error: unknown): void => this.#failed(run, attempt, error);
     const opened = this.#opened.get(run.member);
-    if (opened !== undefined) {
-      this.#runSession(run, member, attempt, opened);
-      return;
-    }
+    if (opened === undefined) this.#openSession(run, member, attempt);
+    else if (opened.isLeft) this.#releaseSession(run.member, () => this.#openSession(run, member, attempt));
+    else this.#runSession(run, member, attempt, opened);
+  }
+
+  #openSession(run: AgentRun, member: MemberPorts, attempt: Attempt): void {
     const { checkpoint } = run.agent;
     const context = { conversationId: this.#options.runId, participantId: member.id };
+    const number = this.#sessionsOpened++;
     this.#sessions.open(
-      run.member,
+      number,
       member.agent as NonNullable<typeof member.agent>,
       checkpoint === undefined ? context : { ...context, checkpoint },
       (traits) => {
-        this.#opened.set(run.member, traits);
-        this.#runSession(run, member, attempt, traits);
+        if (this.#givenUp.delete(run.attempt)) {
+          this.#sessions.release(number, ignore, ignore);
+          return;
+        }
+        const opened = { number, traits, isLeft: false };
+        this.#opened.set(run.member, opened);
+        this.#runSession(run, member, attempt, opened);
       },
-      failed,
+      (error) => this.#failed(run, attempt, error),
     );
   }
 
-  #runSession(run: AgentRun, member: MemberPorts, attempt: Attempt, traits: SessionTraits): void {
+  /** What its release fails with is nobody's outcome. */
+  #releaseSession(member: number, done: () => void): void {
+    const opened = this.#opened.get(member);
+    this.#opened.delete(member);
+    if (opened === undefined) done();
+    else this.#sessions.release(opened.number, done, done);
+  }
+
+  #runSession(run: AgentRun, member: MemberPorts, attempt: Attempt, { number, traits }: OpenSession): void {
     const failed = (error: unknown): void => {
+      if (this.#givenUp.delete(run.attempt)) return;
       // What the session had in mind is not what was saved; the next attempt begins with what was.
-      if (traits.canCheckpoint && this.#opened.delete(run.member)) {
-        this.#sessions.release(
-          run.member,
-          () => this.#failed(run, attempt, error),
-          () => this.#failed(run, attempt, error),
-        );
-      } else this.#failed(run, attempt, error);
+      if (traits.canCheckpoint) this.#releaseSession(run.member, () => this.#failed(run, attempt, error));
+      else this.#failed(run, attempt, error);
     };
     const turn = {
       conversationId: this.#options.runId,
@@ -225,6 +245,7 @@ export class TeamPorts implements TeamEffects {
       context: { baseRevision: run.baseRevision, messages: deepFreeze(run.agent.messages) },
     };
     const returned = guarded((value: unknown) => {
+      if (this.#givenUp.delete(run.attempt)) return;
       const outcome = checkOutcome(value);
       if (!traits.canCheckpoint) {
         this.#outcome(run, member, attempt, outcome, undefined);
@@ -233,10 +254,10 @@ export class TeamPorts implements TeamEffects {
       const saved = guarded((checkpoint: unknown) => {
         this.#outcome(run, member, attempt, outcome, checkCheckpoint(checkpoint));
       }, failed);
-      this.#sessions.checkpoint(run.member, saved, failed);
+      this.#sessions.checkpoint(number, saved, failed);
     }, failed);
     const responses = run.answers.length > 0 ? run.answers : undefined;
-    this.#sessions.run(run.member, turn, responses, this.#executionOptions(attempt), returned, failed);
+    this.#sessions.run(number, turn, responses, this.#executionOptions(attempt), returned, failed);
   }
 
   #outcome(
@@ -285,6 +306,7 @@ export class TeamPorts implements TeamEffects {
   }
 
   #returned(run: TeamRun, attempt: Attempt, outcome: string): void {
+    if (this.#givenUp.delete(run.attempt)) return;
     attempt.endStream(this.#tellDelta);
     this.#attempts.close(run.attempt);
     this.#input(`{"returned":{"attempt":${JSON.stringify(run.attempt)},"outcome":${outcome}}}`);
@@ -319,6 +341,8 @@ export class TeamPorts implements TeamEffects {
     if (!this.#tell([event], done)) done();
   };
 }
+
+function ignore(): void {}
 
 function storeAnswer(settle: (result: string) => void): StoreAnswer {
   const done = (value: string): void => settle(`{"Ok":${value}}`);

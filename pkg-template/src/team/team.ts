@@ -1,16 +1,18 @@
-/** Teams: what `createTeam` and `loadTeam` give. */
+/** Teams: what `createTeam` and `loadTeam` give. The driver is loaded by the first call. */
 
 import { readResponse, revision } from '../conversation/calls.js';
-import { checked } from '../conversation/engine-handle.js';
+import { checked, EngineHandle } from '../conversation/engine-handle.js';
 import { isInside } from '../conversation/inside.js';
 import { messageOf } from '../conversation/thrown.js';
+import type { Engine } from '../engine.js';
 import { ReleaseError } from '../errors.js';
 import { ask } from '../inspection/ask.js';
 import { BadValue, deepFreeze, describe, exactly, identifier } from '../values.js';
 import { compiledText } from './compile.js';
+import { TeamEngine } from './engine.js';
 import { TeamError, TeamThrown } from './errors.js';
-import { readLoadOptions, readTeamOptions } from './options.js';
-import { TeamPorts } from './ports.js';
+import { readLoadOptions, type ReadTeamOptions, readTeamOptions } from './options.js';
+import type { TeamPorts } from './ports.js';
 import { readRecord } from './record.js';
 import type { LoadTeamOptions, Team, TeamOptions, TeamOutcome, TeamSnapshot } from './types.js';
 
@@ -20,7 +22,7 @@ import type { LoadTeamOptions, Team, TeamOptions, TeamOutcome, TeamSnapshot } fr
  * @throws TeamError `INVALID_TEAM` listing every finding, RoundtableError `invalid-config` naming the option
  */
 export function createTeam(options: TeamOptions): Team {
-  return team(new TeamPorts(readTeamOptions(options)));
+  return team(new LiveTeam(readTeamOptions(options)));
 }
 
 /**
@@ -36,11 +38,10 @@ export async function loadTeam(options: LoadTeamOptions): Promise<Team> {
     const message = 'the record is of another definition';
     throw new TeamError('STORED_GRAPH_MISMATCH', message, [{ code: 'STORED_GRAPH_MISMATCH', path: '', message }]);
   }
-  return team(new TeamPorts(readLoadOptions(options, stored), batches));
+  return team(new LiveTeam(readLoadOptions(options, stored), batches));
 }
 
-function team(ports: TeamPorts): Team {
-  const made = new TeamRun(ports);
+function team(made: LiveTeam): Team {
   // Defined only where the symbol exists; without it there is no `await using` either.
   if (typeof Symbol.asyncDispose === 'symbol') {
     Object.defineProperty(made, Symbol.asyncDispose, { value: () => made.dispose() });
@@ -48,15 +49,21 @@ function team(ports: TeamPorts): Team {
   return made as unknown as Team;
 }
 
-class TeamRun implements Omit<Team, typeof Symbol.asyncDispose> {
-  readonly #ports: TeamPorts;
+class LiveTeam implements Omit<Team, typeof Symbol.asyncDispose> {
+  readonly #options: ReadTeamOptions;
+  readonly #thrown = new TeamThrown();
+  readonly #engine: EngineHandle<TeamEngine, undefined>;
   readonly #signals = new Set<AbortSignal>();
+  #ports: TeamPorts | undefined;
+  #loading: Promise<TeamPorts> | undefined;
   #snapshot: TeamSnapshot | undefined;
   #disposal: Promise<void> | undefined;
 
-  constructor(ports: TeamPorts) {
-    this.#ports = ports;
-    ports.cancelReason = () => [...this.#signals].find(({ aborted }) => aborted)?.reason as unknown;
+  /** @param batches JSON of a record to go on with. @throws TeamError, RoundtableError */
+  constructor(options: ReadTeamOptions, batches?: string) {
+    this.#options = options;
+    const make = (engine: Engine): TeamEngine => new TeamEngine(new engine.TeamHandle(options.setting, batches));
+    this.#engine = new EngineHandle(make, undefined, this.#thrown, () => this.#ports?.close());
   }
 
   async run(options?: { signal?: AbortSignal }): Promise<TeamOutcome> {
@@ -68,7 +75,7 @@ class TeamRun implements Omit<Team, typeof Symbol.asyncDispose> {
   }
 
   snapshot(): TeamSnapshot {
-    return this.#ports.engine.read((engine) => {
+    return this.#engine.read((engine) => {
       if (this.#snapshot?.revision !== engine.revision() || engine.revision() === 0) {
         this.#snapshot = deepFreeze(JSON.parse(engine.snapshot()) as TeamSnapshot);
       }
@@ -78,24 +85,37 @@ class TeamRun implements Omit<Team, typeof Symbol.asyncDispose> {
 
   dispose(): Promise<void> {
     this.#disposal ??= this.#dispose();
-    if (!isInside(this.#ports)) return this.#disposal;
+    if (this.#ports === undefined || !isInside(this.#ports)) return this.#disposal;
     // The caller is awaited by what is being disposed.
     this.#disposal.catch(() => {});
     return Promise.resolve();
   }
 
   async #dispose(): Promise<void> {
+    if (this.#loading === undefined) return this.#engine.free();
+    const ports = await this.#loading;
     await this.#request('"dispose"');
-    const failures = await this.#ports.releaseSessions();
-    this.#ports.close();
-    this.#ports.engine.free();
+    const failures = await ports.releaseSessions();
+    ports.close();
+    this.#engine.free();
     if (failures.length > 0) throw new ReleaseError(failures, failures.map(messageOf));
+  }
+
+  /** What performs effects. */
+  #load(): Promise<TeamPorts> {
+    const cancelReason = () => [...this.#signals].find(({ aborted }) => aborted)?.reason as unknown;
+    this.#loading ??= import('./ports.js').then(({ TeamPorts }) => {
+      this.#ports = new TeamPorts(this.#options, this.#engine, this.#thrown, cancelReason);
+      return this.#ports;
+    });
+    return this.#loading;
   }
 
   async #call(request: string, options: unknown): Promise<TeamOutcome> {
     const signal = checked(() => readSignal(options));
+    await this.#load();
     let call = -1;
-    const abort = (): void => this.#ports.engine.use((engine) => engine.input(`{"aborted":{"call":${call}}}`));
+    const abort = (): void => this.#engine.use((engine) => engine.input(`{"aborted":{"call":${call}}}`));
     try {
       const reply = await this.#request(request, (number) => {
         call = number;
@@ -112,7 +132,7 @@ class TeamRun implements Omit<Team, typeof Symbol.asyncDispose> {
   }
 
   #request(request: string, started?: (call: number) => void): Promise<string> {
-    return this.#ports.engine.call((engine, call) => {
+    return this.#engine.call((engine, call) => {
       engine.input(`{"called":{"call":${call},"request":${request}}}`);
     }, started);
   }

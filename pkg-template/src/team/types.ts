@@ -126,6 +126,11 @@ export interface TeamOptions extends TeamSetting {
     inputOverflow?: 'fail' | 'drop-tail';
     /** UTF-8 bytes of a turn's result as canonical JSON; more is `OUTPUT_LIMIT`, and nothing is posted. */
     outputBytes?: number;
+    /**
+     * How long a member may take to return once its signal fired, before its attempt is given up as one of
+     * which nobody knows the outcome; what it returns later is ignored. Not part of the record. Default: any time.
+     */
+    settleTimeoutMs?: number;
   };
   /** Who of several is first: the one declared first, or the one whose message is oldest. */
   order?: 'declaration' | 'oldest-trigger';
@@ -142,6 +147,8 @@ export interface LoadTeamOptions extends TeamSetting {
   store: ConversationStore;
   /** Compared with the stored one where it is given. */
   definition?: TeamDefinition;
+  /** The others are in the record. */
+  limits?: Pick<NonNullable<TeamOptions['limits']>, 'settleTimeoutMs'>;
 }
 
 /** A team. Methods reject with a `TeamError` or a `RoundtableError`, which both have a stable `code`. */

@@ -1,11 +1,11 @@
 // Teams for tests: definitions in short, scripted members, and the stores each rule is shown on.
+import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
-import { MemoryConversationStore } from 'agent-roundtable';
+import { createTeam, MemoryConversationStore } from 'agent-roundtable';
 import { fileStore } from 'agent-roundtable/node';
-import { createTeam } from 'agent-roundtable/team';
 
 /** `nodes` are ids, a leading `-` for one without a first turn; `rooms` is `{ id: [members] }`. */
 export function definition(nodes, rooms, { concurrency = 1, cap = 5, tail = 10, ...rest } = {}) {
@@ -49,6 +49,24 @@ export function scripted(script, calls = []) {
     ]),
   );
   return { members, calls, positions: () => calls.map(({ position }) => position) };
+}
+
+/** A writer that begins and a reviewer that waits to be asked. */
+export const PAIR = definition(['writer', '-reviewer'], { room: ['writer', 'reviewer'] });
+export const dialogue = (calls) =>
+  scripted(
+    {
+      writer: [says('draft', post('room', 'question', 'reviewer')), says('final')],
+      reviewer: [says('checked', post('room', 'reply', 'writer'))],
+    },
+    calls,
+  );
+export const texts = ({ input }) => input.messages.map(({ text }) => text);
+
+/** Code and failed members of an outcome that failed. */
+export function failure(outcome) {
+  assert.equal(outcome.status, 'failed');
+  return [outcome.code, ...outcome.members.map(({ id, code }) => `${id} ${code}`)];
 }
 
 let runs = 0;

@@ -21,6 +21,9 @@ export const INTERFACE = {
     'decodeSessionLog loadSessionLog validateSessionLog rebuildHistory createReplayProvider',
     'createReplayProviderFromSource recordProvider SessionLogDecodeError SessionLogPayloadResolutionError ReplayError',
     'SessionLogEntry ReplayProvider SyncPayloadSource PayloadSource',
+    // Teams
+    'createTeam loadTeam compileTeam renderTeamRooms TeamError',
+    'TeamDefinition TeamTurnInput TeamTurnResult TeamMessage TeamMember Team TeamOutcome TeamResult',
     // Deliberations
     'createDeliberations DeliberationError Deliberations Deliberation DeliberationSummary Notifier',
   ].join(' '),
