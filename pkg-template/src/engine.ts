@@ -13,7 +13,7 @@
  *     lost.addEventListener('abort', () => rejectPending(lost.reason), { once: true });
  */
 
-import { createEngine, type Engine } from './generated/glue.js';
+import { createEngine, type Engine, type EngineModule } from './generated/glue.js';
 
 export type { Engine } from './generated/glue.js';
 
@@ -34,15 +34,15 @@ interface Live extends EngineLink {
   readonly stop: (cause: unknown) => void;
 }
 
-let moduleSource: (() => WebAssembly.Module) | undefined;
-let compiled: WebAssembly.Module | undefined;
+let moduleSource: (() => EngineModule) | undefined;
+let compiled: EngineModule | undefined;
 let live: Live | undefined;
 
 /**
  * Says where the compiled module comes from; called by entries. The first one stays: two entries
  * imported together share one instance.
  */
-export function provideModule(source: () => WebAssembly.Module): void {
+export function provideModule(source: () => EngineModule): void {
   moduleSource ??= source;
 }
 

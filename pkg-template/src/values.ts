@@ -129,24 +129,51 @@ export function isFunction(value: unknown): value is (...args: never[]) => unkno
 /**
  * The JSON text of a private value: plain, except that dates are `{"$date": ISO-8601}` and a one-key
  * object that looks like a tag is wrapped as `{"$escaped": object}`; the engine reads and writes it so.
+ * @param around as for {@link unboundedJsonText}
  */
-export function codedText(value: unknown, path: string): string {
-  return write(value, path, [], true);
+export function codedText(value: unknown, path: string, around = 0): string {
+  return write(value, path, { above: [], depth: MAX_DEPTH + around, coded: true });
 }
 
-/** The JSON text of a plain value of any length; refuses whatever JSON has no place for, with the path of it. */
-export function unboundedJsonText(value: unknown, path: string): string {
-  return write(value, path, []);
+/**
+ * The JSON text of a plain value of any length; refuses whatever JSON has no place for, with the path of it.
+ * @param around how many levels the engine has put around values that may each be nested as deep as a value may
+ */
+export function unboundedJsonText(value: unknown, path: string, around = 0): string {
+  return write(value, path, { above: [], depth: MAX_DEPTH + around, coded: false });
 }
 
 /** The JSON text of a plain value; refuses whatever JSON has no place for, with the path of it. */
 export function jsonText(value: unknown, path: string): string {
+  if (ENCLOSING.has(value as object)) return unboundedJsonText(value, path, MAX_AROUND);
   const written = unboundedJsonText(value, path);
   if (written.length > MAX_JSON) throw new BadValue(path, `is longer than ${MAX_JSON} UTF-16 units as JSON`);
   return written;
 }
 
-function write(value: unknown, path: string, above: object[], coded = false): string {
+/** Values that the engine made around values of a host. */
+const ENCLOSING = new WeakSet<object>();
+/** How many levels such a value may have of its own. */
+const MAX_AROUND = 8;
+
+/**
+ * Marks a value that the engine made around values of a host. What bounds it is the journal: it may be deeper than a
+ * host's value, and longer.
+ */
+export function enclosing<T extends object>(value: T): T {
+  ENCLOSING.add(value);
+  return value;
+}
+
+interface Writing {
+  /** The arrays and objects that are being written. */
+  readonly above: object[];
+  /** How many there may be. */
+  readonly depth: number;
+  readonly coded: boolean;
+}
+
+function write(value: unknown, path: string, writing: Writing): string {
   switch (typeof value) {
     case 'string':
       return JSON.stringify(toWellFormed(value));
@@ -161,20 +188,25 @@ function write(value: unknown, path: string, above: object[], coded = false): st
       throw new BadValue(path, `must be JSON, not ${describe(value)}`);
   }
   if (value === null) return 'null';
-  if (coded && isDate(value)) return writeDate(value, path);
+  if (writing.coded && isDate(value)) return writeDate(value, path);
+  const { above } = writing;
   if (above.includes(value)) throw new BadValue(path, 'contains itself');
-  if (above.length >= MAX_DEPTH) throw new BadValue(path, `is nested deeper than ${MAX_DEPTH}`);
+  refuseDeeper(path, writing);
   above.push(value);
-  const written = Array.isArray(value) ? writeArray(value, path, above, coded) : writeObject(value, path, above, coded);
+  const written = Array.isArray(value) ? writeArray(value, path, writing) : writeObject(value, path, writing);
   above.pop();
   return written;
 }
 
-function writeArray(value: unknown[], path: string, above: object[], coded: boolean): string {
+function refuseDeeper(path: string, { above, depth }: Writing): void {
+  if (above.length >= depth) throw new BadValue(path, `is nested deeper than ${depth}`);
+}
+
+function writeArray(value: unknown[], path: string, writing: Writing): string {
   if (!isPlainArray(value)) throw new BadValue(path, 'must be a plain array');
   const items = elements(value, path, MAX_JSON);
   if (Object.keys(value).length > items.length) throw new BadValue(path, 'is an array with further members');
-  return `[${items.map((item, index) => write(item, `${path}[${index}]`, above, coded)).join(',')}]`;
+  return `[${items.map((item, index) => write(item, `${path}[${index}]`, writing)).join(',')}]`;
 }
 
 function isPlainArray(value: unknown[]): boolean {
@@ -185,22 +217,22 @@ function isPlainArray(value: unknown[]): boolean {
   );
 }
 
-function writeObject(value: object, path: string, above: object[], coded: boolean): string {
+function writeObject(value: object, path: string, writing: Writing): string {
   const found = members(value, path);
-  const isTagged = coded && found.size === 1 && (found.has('$date') || found.has('$escaped'));
+  const isTagged = writing.coded && found.size === 1 && (found.has('$date') || found.has('$escaped'));
   if (isTagged) {
-    if (above.length >= MAX_DEPTH) throw new BadValue(path, `is nested deeper than ${MAX_DEPTH}`);
-    above.push(value); // the wrapping is a level of its own
+    refuseDeeper(path, writing);
+    writing.above.push(value); // the wrapping is a level of its own
   }
   const parts: string[] = [];
   for (const [key, member] of found) {
     const at = memberPath(path, key);
     if (!isWellFormed(key)) throw new BadValue(at, 'has a key with a lone surrogate');
-    parts.push(`${JSON.stringify(key)}:${write(member, at, above, coded)}`);
+    parts.push(`${JSON.stringify(key)}:${write(member, at, writing)}`);
   }
   const written = `{${parts.join(',')}}`;
   if (!isTagged) return written;
-  above.pop();
+  writing.above.pop();
   return `{"$escaped":${written}}`;
 }
 

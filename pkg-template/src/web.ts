@@ -5,10 +5,17 @@ import { hasModule, provideModule } from './engine.js';
 export * from './api.js';
 
 /**
- * Where the wasm comes from: an address, a response, its bytes, or a compiled module. (The module is in
- * an object because TypeScript's `WebAssembly.Module` has no members, so that every value would fit.)
+ * Where the wasm comes from: an address, a response, its bytes, or a compiled `WebAssembly.Module`. (The module is
+ * in an object because it has no members, so that every value would fit; TypeScript declares it for pages only.)
  */
-export type EngineSource = string | URL | Request | Response | BufferSource | { readonly module: WebAssembly.Module };
+export type EngineSource =
+  | string
+  | URL
+  | Request
+  | Response
+  | ArrayBuffer
+  | ArrayBufferView
+  | { readonly module: object };
 
 let pending: Promise<void> | undefined;
 
@@ -31,9 +38,9 @@ async function load(given: EngineSource | Promise<EngineSource> | undefined): Pr
   provideModule(() => module);
 }
 
-async function compile(source: EngineSource): Promise<WebAssembly.Module> {
+async function compile(source: EngineSource): Promise<object> {
   if (typeof source === 'object' && 'module' in source) return source.module;
-  if (source instanceof ArrayBuffer || ArrayBuffer.isView(source)) return WebAssembly.compile(source);
+  if (source instanceof ArrayBuffer || ArrayBuffer.isView(source)) return WebAssembly.compile(source as BufferSource);
   const response = source instanceof Response ? source : await fetch(source);
   if (!response.ok) throw new TypeError(`${response.url} answered ${response.status}`);
   const typed = response.headers.get('content-type')?.startsWith('application/wasm') ?? false;

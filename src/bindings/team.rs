@@ -115,7 +115,7 @@ pub fn compile_team(definition: &str) -> Result<String, JsValue> {
 pub fn validate_team_result(definition: &str, member: &str, result: &str) -> Result<Option<String>, JsValue> {
     let definition = compiled(definition).map_err(|error| thrown(&error))?;
     let member = position(&definition, member)?;
-    let result = Json::parse(result).map_err(|error| thrown(&internal(error.message)))?;
+    let result = Json::parse_enclosing(result).map_err(|error| thrown(&internal(error.message)))?;
     Ok(definition.validate_result(member, &result).map(|issue| json(&issue)))
 }
 
@@ -124,7 +124,7 @@ pub fn validate_team_result(definition: &str, member: &str, result: &str) -> Res
 pub fn redact_team_result(definition: &str, reader: &str, output: &str) -> Result<String, JsValue> {
     let definition = compiled(definition).map_err(|error| thrown(&error))?;
     let reader = position(&definition, reader)?;
-    let output = Json::parse(output).map_err(|error| thrown(&internal(error.message)))?;
+    let output = Json::parse_enclosing(output).map_err(|error| thrown(&internal(error.message)))?;
     Ok(json(&definition.redacted(reader, output)))
 }
 

@@ -25,7 +25,7 @@ pub struct ExecutionRecord {
 impl ExecutionRecord {
     /// The record with this JSON text. The error names the member that is wrong.
     pub fn parse(text: &str) -> Result<Self, JsonError> {
-        Self::of(&Json::parse(text)?)
+        Self::of(&Json::parse_enclosing(text)?)
     }
 
     fn of(json: &Json) -> Result<Self, JsonError> {

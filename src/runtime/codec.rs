@@ -3,11 +3,13 @@
 //! A date is written `{"$date": ISO-8601}`. A plain object whose one key is `$date` or `$escaped` is
 //! wrapped as `{"$escaped": object}`, so no data can look like a tag: what was plain stays plain.
 
-use crate::value::json::MAX_DEPTH;
+use crate::value::json;
 use crate::value::{Json, instant};
 
 const DATE: &str = "$date";
 const ESCAPED: &str = "$escaped";
+/// How deep the coded form may nest: a record, a message in it, and what that holds.
+const MAX_DEPTH: usize = json::MAX_DEPTH + 2;
 
 /// A value of a runtime's private history.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,7 +90,7 @@ impl Value {
 }
 
 /// Writes `value` as JSON. Refused: numbers that are not finite, dates that are none, nesting deeper
-/// than [`MAX_DEPTH`] in the coded form. `path` is where the value stands.
+/// than a message or a record may, in the coded form. `path` is where the value stands.
 pub fn encode(value: &Value, path: &str) -> Result<Json, ValueError> {
     encode_at(value, path, 0)
 }

@@ -3,7 +3,7 @@
 use super::codec::{self, Value, ValueError};
 use super::config::MAX_TOOLS;
 use crate::value::Json;
-use crate::value::bounds::{MAX_ID, MAX_VALUE};
+use crate::value::bounds::{MAX_ID, MAX_MESSAGE, MAX_VALUE};
 use crate::value::text::utf16_len;
 
 /// Who speaks in a private history.
@@ -146,11 +146,11 @@ impl ChatMessage {
         object(members)
     }
 
-    /// The message as a checkpoint holds it, within the bound of one JSON value.
+    /// The message as a checkpoint holds it.
     pub fn encode(&self, path: &str) -> Result<Json, ValueError> {
         let coded = codec::encode(&self.to_value(), path)?;
-        if utf16_len(&coded.canonical()) > MAX_VALUE {
-            return Err(ValueError::new(path, format!("longer than {MAX_VALUE} UTF-16 units as JSON")));
+        if utf16_len(&coded.canonical()) > MAX_MESSAGE {
+            return Err(ValueError::new(path, format!("longer than {MAX_MESSAGE} UTF-16 units as JSON")));
         }
         Ok(coded)
     }

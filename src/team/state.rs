@@ -234,7 +234,7 @@ impl State {
     fn completed(&mut self, e: &Completed, revision: u64) -> Result<(), Refusal> {
         let Completed { node_id, position, result } = e;
         let member = self.settling(node_id, position)?;
-        let json = Json::parse(result.as_str()).map_err(|error| error.message)?;
+        let json = Json::parse_enclosing(result.as_str()).map_err(|error| error.message)?;
         match self.definition.clone().read_result(member, &json) {
             Err(_) => self.set_failed(member, "RESULT_INVALID".into()),
             Ok(posts) => {

@@ -272,7 +272,7 @@ impl Machine {
         if budget.is_some_and(|budget| result.as_str().len() as u64 > budget) {
             return failure(at, "OUTPUT_LIMIT");
         }
-        let json = Json::parse(result.as_str());
+        let json = Json::parse_enclosing(result.as_str());
         if json.map_or(true, |json| self.head.definition.validate_result(member, &json).is_some()) {
             return failure(at, "RESULT_INVALID");
         }
@@ -369,7 +369,7 @@ impl State {
 
     /// What an agent's words mean: a result where they are one, else a summary.
     fn spoken(&self, member: usize, content: &str) -> CanonicalJson {
-        if let Ok(json @ Json::Object(_)) = Json::parse(content.trim())
+        if let Ok(json @ Json::Object(_)) = Json::parse_enclosing(content.trim())
             && self.definition.validate_result(member, &json).is_none()
         {
             return CanonicalJson::of(&json);

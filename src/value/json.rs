@@ -8,8 +8,10 @@ use std::collections::HashSet;
 use std::fmt;
 use std::rc::Rc;
 
-/// How deep arrays and objects may nest.
+/// How deep arrays and objects of one value may nest.
 pub const MAX_DEPTH: usize = 100;
+/// How many levels the engine's own shapes put around such a value, at most.
+const MAX_AROUND: usize = 20;
 
 /// One JSON value. Objects keep the order they were read in; keys are unique.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,8 +44,12 @@ impl Json {
         Json::parse_within(text, MAX_DEPTH)
     }
 
-    /// Parses one complete JSON text whose arrays and objects may nest this deep.
-    pub(super) fn parse_within(text: &str, depth: usize) -> Result<Json, JsonError> {
+    /// Parses one complete JSON text that may hold values of full depth within the engine's own shapes.
+    pub fn parse_enclosing(text: &str) -> Result<Json, JsonError> {
+        Json::parse_within(text, MAX_DEPTH + MAX_AROUND)
+    }
+
+    fn parse_within(text: &str, depth: usize) -> Result<Json, JsonError> {
         let mut reader = serde_json::Deserializer::from_str(text);
         let value = Depth(depth).deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
         value.map_err(|error| JsonError { message: error.to_string() })
@@ -180,15 +186,16 @@ impl Serialize for Json {
 
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Depth(MAX_DEPTH).deserialize(deserializer)
+        Depth(MAX_DEPTH + MAX_AROUND).deserialize(deserializer)
     }
 }
 
 /// Reads a value in which so many arrays and objects may stand inside each other.
+#[derive(Clone, Copy)]
 struct Depth(usize);
 
 impl Depth {
-    fn deeper<E: de::Error>(&self) -> Result<Depth, E> {
+    fn deeper<E: de::Error>(self) -> Result<Depth, E> {
         match self.0.checked_sub(1) {
             Some(left) => Ok(Depth(left)),
             None => Err(E::custom("nested too deep")),
@@ -234,16 +241,18 @@ impl<'de> Visitor<'de> for Depth {
         Ok(Json::String(value))
     }
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Json, A::Error> {
+        let inner = self.deeper()?;
         let mut items = Vec::new();
-        while let Some(item) = seq.next_element_seed(self.deeper()?)? {
+        while let Some(item) = seq.next_element_seed(inner)? {
             items.push(item);
         }
         Ok(Json::Array(items))
     }
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json, A::Error> {
+        let inner = self.deeper()?;
         let mut members: Vec<(String, Json)> = Vec::new();
         while let Some(key) = map.next_key::<String>()? {
-            members.push((key, map.next_value_seed(self.deeper()?)?));
+            members.push((key, map.next_value_seed(inner)?));
         }
         if has_duplicate_keys(&members) {
             return Err(de::Error::custom("duplicate key"));
@@ -274,7 +283,7 @@ impl CanonicalJson {
 
     /// Takes a text that must already be canonical.
     pub fn parse(text: &str) -> Result<Self, JsonError> {
-        if Json::parse(text)?.canonical() == text {
+        if Json::parse_enclosing(text)?.canonical() == text {
             return Ok(CanonicalJson(text.into()));
         }
         Err(JsonError { message: "not in canonical form".to_owned() })
@@ -304,7 +313,7 @@ impl Serialize for Verbatim<'_> {
         if !serializer.is_human_readable() {
             return serializer.serialize_str(self.0);
         }
-        Json::parse(self.0).map_err(serde::ser::Error::custom)?.serialize(serializer)
+        Json::parse_enclosing(self.0).map_err(serde::ser::Error::custom)?.serialize(serializer)
     }
 }
 
@@ -352,6 +361,9 @@ mod tests {
         assert!(Json::parse(&nested(MAX_DEPTH)).is_ok());
         assert!(Json::parse(&nested(MAX_DEPTH + 1)).is_err());
         assert!(Json::parse(&nested(10_000)).is_err());
+        let objects = |depth: usize| format!("{}{{}}{}", "{\"a\":".repeat(depth - 1), "}".repeat(depth - 1));
+        assert!(Json::parse(&objects(MAX_DEPTH)).is_ok());
+        assert!(Json::parse(&objects(MAX_DEPTH + 1)).is_err(), "an empty object is a level too");
     }
 
     /// Values of every kind, nested a few levels.

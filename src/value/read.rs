@@ -3,7 +3,7 @@
 //! Derived straight over a text parser, each shape brings a parser of its own into the module; together
 //! they were more than a third of it. Here text is parsed in one place and the shapes only pick members.
 
-use super::json::{Json, JsonError, MAX_DEPTH};
+use super::json::{Json, JsonError};
 use serde::de::value::StringDeserializer;
 use serde::de::{
     self, DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, IntoDeserializer, MapAccess, SeqAccess,
@@ -12,21 +12,19 @@ use serde::de::{
 use serde::forward_to_deserialize_any;
 use std::fmt::Display;
 
-/// How deep the engine's own shapes put a host's value, at most.
-const MAX_OWN_DEPTH: usize = 20;
 /// The integers a double holds exactly end here.
 const MAX_INTEGER: f64 = 9_007_199_254_740_991.0;
 
 /// Reads a shape from one complete JSON text. Numbers are doubles; where the shape wants an integer they
 /// must be one.
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, JsonError> {
-    T::deserialize(Reader(Json::parse_within(text, MAX_DEPTH + MAX_OWN_DEPTH)?))
+    T::deserialize(Reader(Json::parse_enclosing(text)?))
 }
 
 /// Reads an enum whose objects name their variant in the member `tag`. The enum itself is derived without
 /// a tag.
 pub fn read_tagged<T: DeserializeOwned>(text: &str, tag: &str) -> Result<T, JsonError> {
-    let Json::Object(mut members) = Json::parse_within(text, MAX_DEPTH + MAX_OWN_DEPTH)? else {
+    let Json::Object(mut members) = Json::parse_enclosing(text)? else {
         return Err(wrong("an object"));
     };
     let at = members.iter().position(|(key, _)| key == tag).ok_or_else(|| wrong(tag))?;
@@ -278,6 +276,7 @@ fn name_reader(name: String) -> StringDeserializer<JsonError> {
 mod tests {
     use super::*;
     use crate::value::CanonicalJson;
+    use crate::value::json::MAX_DEPTH;
     use serde::Deserialize;
     use std::rc::Rc;
 
@@ -343,6 +342,6 @@ mod tests {
         let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         let shape = |depth| format!(r#"{{"name":"a","count":1,"kinds":[],"data":{}}}"#, nested(depth));
         assert!(read::<Shape>(&shape(MAX_DEPTH)).is_ok());
-        assert!(read::<Shape>(&shape(MAX_DEPTH + 1)).is_err());
+        assert!(read::<Shape>(&shape(MAX_DEPTH + 20)).is_err());
     }
 }

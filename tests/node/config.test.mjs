@@ -227,6 +227,14 @@ describe('ports at the door', () => {
 
   test('a clock has its functions, observers are functions, a seed is text', () => {
     for (const clock of [null, {}, { now: Date.now, setTimeout, clearTimeout: 5 }]) invalid({ clock }, 'clock');
+    const timers = { setTimeout, clearTimeout };
+    const unthrowable = () => {
+      throw new Error('no time');
+    };
+    for (const time of [Number.NaN, -5, 8.64e15 + 1, 9e15, Infinity, -Infinity, undefined, '1', 1n, new Date()])
+      invalid({ clock: { ...timers, now: () => time } }, 'clock.now');
+    invalid({ clock: { ...timers, now: unthrowable } }, 'clock.now');
+    for (const time of [0, 1.5, 8.64e15]) createRoundtable(valid({ clock: { ...timers, now: () => time } }));
     invalid({ onEvent: 'log' }, 'onEvent');
     invalid({ onEventError: {} }, 'onEventError');
     for (const seed of ['', 5, LONG(513)]) invalid({ seed }, 'seed');
@@ -245,12 +253,12 @@ describe('ports at the door', () => {
     }
   });
 
-  test('nothing is called by creating a conversation', () => {
+  test('nothing is called by creating a conversation but the clock, for its time', () => {
     const trap = () => assert.fail('called');
     const store = new Proxy(new MemoryConversationStore(), {
       get: (target, key) => (key === 'durability' ? 'memory' : typeof target[key] === 'function' ? trap : undefined),
     });
-    const clock = { now: trap, setTimeout: trap, clearTimeout: trap };
+    const clock = { now: () => 0, setTimeout: trap, clearTimeout: trap };
     const factory = { openSession: trap };
     const participants = [{ ...agent('a'), factory }];
     createRoundtable(valid({ store, clock, participants, selector: { select: trap }, onEvent: trap }));

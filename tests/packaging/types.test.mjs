@@ -19,6 +19,7 @@ let project;
 before(async () => {
   const types = await readFile(new URL('./types.ts', import.meta.url), 'utf8');
   const web = await readFile(new URL('./types-web.ts', import.meta.url), 'utf8');
+  const entries = await readFile(new URL('./types-entries.ts', import.meta.url), 'utf8');
   const conversation = await readFile(new URL('./types-conversation.ts', import.meta.url), 'utf8');
   const session = await readFile(new URL('./types-session.ts', import.meta.url), 'utf8');
   const runtime = await readFile(new URL('./types-runtime.ts', import.meta.url), 'utf8');
@@ -32,6 +33,7 @@ before(async () => {
     'deliberation.ts': deliberation,
     'team.ts': team,
     'web.ts': web,
+    'entries.ts': entries,
   });
   await symlink(join(rootTools, '@types'), join(project.folder, 'node_modules/@types'));
   await symlink(join(rootTools, 'undici-types'), join(project.folder, 'node_modules/undici-types'));
@@ -44,7 +46,8 @@ before(async () => {
       noEmit: true,
     };
     const everywhere = ['main.ts', 'conversation.ts', 'session.ts', 'runtime.ts', 'deliberation.ts', 'team.ts'];
-    const files = mode === 'bundler' ? [...everywhere, 'web.ts'] : everywhere;
+    // `entries.ts` is for hosts whose compiler knows no page.
+    const files = [...everywhere, mode === 'bundler' ? 'web.ts' : 'entries.ts'];
     await write(project.folder, { [`tsconfig.${mode}.json`]: JSON.stringify({ compilerOptions, files }) });
   }
 });

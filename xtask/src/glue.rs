@@ -39,6 +39,9 @@ pub fn declarations(generated: &str) -> Result<String> {
 /// `glue.d.ts`: the type of `createEngine`.
 pub const DECLARATION: &str = "import type * as bindings from './bindings.js';
 
+/** A `WebAssembly.Module`. It has no members, and TypeScript declares it beside pages only. */
+export type EngineModule = object;
+
 /** Everything the engine exports to JavaScript. */
 export type Engine = typeof bindings;
 
@@ -55,7 +58,7 @@ export interface EngineInstance {
  * @throws what WebAssembly instantiation throws
  */
 export declare function createEngine(
-  module: WebAssembly.Module,
+  module: EngineModule,
   onStop: (cause: unknown, panic: string | undefined) => Error,
 ): EngineInstance;
 ";

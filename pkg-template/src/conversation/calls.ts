@@ -107,7 +107,7 @@ export function modelCall(call: unknown): string {
 export function executionRecord(record: unknown): string {
   const given = members(record, 'record');
   for (const key of ['id', 'executionId']) identifier(given.get(key), `record.${key}`);
-  return codedText(record, 'record');
+  return codedText(record, 'record', 2); // the record, and a message in it
 }
 
 const OUTCOMES: readonly UsageReport['outcome'][] = ['completed', 'failed', 'cancelled', 'cache-hit'];

@@ -1,7 +1,8 @@
 /** Time for one conversation: the host's clock where it gives one, else the environment's. */
 
-import { BadValue, isFunction } from '../values.js';
 import type { Clock } from '../types.js';
+import { BadValue, describe, isFunction } from '../values.js';
+import { messageOf } from './thrown.js';
 
 /** The latest instant a date can hold. */
 const MAX_INSTANT = 8.64e15;
@@ -14,7 +15,6 @@ export class Timekeeper {
   readonly #clock: Clock | undefined;
   readonly #fire: (timer: number) => void;
   readonly #handles: unknown[] = Array.from({ length: TIMERS });
-  #last = 0;
   #latest = 0;
 
   /** @param fire called when a timer runs out */
@@ -23,16 +23,9 @@ export class Timekeeper {
     this.#fire = fire;
   }
 
-  /** Epoch milliseconds; where the host's clock gives no instant, the last one it gave. */
+  /** Epoch milliseconds. */
   now(): number {
-    if (this.#clock === undefined) return Date.now();
-    try {
-      const now = this.#clock.now();
-      if (typeof now === 'number' && now >= 0 && now <= MAX_INSTANT) this.#last = now;
-    } catch {
-      // As for a clock that gives no instant.
-    }
-    return this.#last;
+    return this.#clock === undefined ? Date.now() : this.#clock.now();
   }
 
   /** Milliseconds on a clock that never goes back. */
@@ -65,7 +58,11 @@ export class Timekeeper {
   }
 }
 
-/** The host's clock, its functions bound to it. */
+/**
+ * The host's clock, its functions bound to it. One that gives no instant is refused; one that stops giving them
+ * later stands still at its last, so that what runs on it is not lost.
+ * @throws BadValue
+ */
 export function readClock(value: unknown): Clock | undefined {
   if (value === undefined) return undefined;
   if (typeof value !== 'object' || value === null) throw new BadValue('clock', 'must be an object');
@@ -73,9 +70,33 @@ export function readClock(value: unknown): Clock | undefined {
   for (const name of ['now', 'setTimeout', 'clearTimeout'] as const) {
     if (!isFunction(clock[name])) throw new BadValue(`clock.${name}`, 'must be a function');
   }
+  let last = instant(clock);
   return {
-    now: clock.now.bind(clock),
+    now: () => {
+      try {
+        last = instant(clock);
+      } catch {
+        // It stands still.
+      }
+      return last;
+    },
     setTimeout: clock.setTimeout.bind(clock),
     clearTimeout: clock.clearTimeout.bind(clock),
   };
+}
+
+/**
+ * What a clock gives now, in epoch milliseconds.
+ * @throws BadValue where that is no instant
+ */
+export function instant(clock: { now(): unknown }): number {
+  let now: unknown;
+  try {
+    now = clock.now();
+  } catch (error) {
+    throw new BadValue('clock.now', `threw: ${messageOf(error)}`);
+  }
+  if (typeof now === 'number' && now >= 0 && now <= MAX_INSTANT) return now;
+  const found = typeof now === 'number' ? String(now) : describe(now);
+  throw new BadValue('clock.now', `must give epoch milliseconds from 0 to ${MAX_INSTANT}, not ${found}`);
 }

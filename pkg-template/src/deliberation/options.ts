@@ -87,6 +87,8 @@ function clock(value: unknown): Clock | undefined {
   try {
     return readClock(value);
   } catch (error) {
-    throw error instanceof BadValue ? invalid('clock', 'must have now, setTimeout and clearTimeout') : error;
+    if (!(error instanceof BadValue)) throw error;
+    const at = error.message.indexOf(' ');
+    throw invalid(error.message.slice(0, at), error.message.slice(at + 1));
   }
 }

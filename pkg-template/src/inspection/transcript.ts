@@ -2,7 +2,7 @@
 
 import { checked } from '../conversation/engine-handle.js';
 import type { ConversationSnapshot } from '../types.js';
-import { BadValue, describe, elements, jsonText } from '../values.js';
+import { BadValue, describe, elements, unboundedJsonText } from '../values.js';
 import { ask } from './ask.js';
 
 /**
@@ -28,12 +28,12 @@ function snapshotText(snapshot: unknown): string {
   const members: string[] = [];
   const add = (key: string, text: string): void => void members.push(`"${key}":${text}`);
   for (const key of ['conversationId', 'revision', 'status', 'purpose']) {
-    if (given[key] !== undefined) add(key, jsonText(given[key], `snapshot.${key}`));
+    if (given[key] !== undefined) add(key, unboundedJsonText(given[key], `snapshot.${key}`));
   }
   for (const key of ['participants', 'messages', 'turns']) {
     const path = `snapshot.${key}`;
     const list = elements(given[key], path, Number.MAX_SAFE_INTEGER);
-    add(key, `[${list.map((element, index) => jsonText(element, `${path}[${index}]`)).join(',')}]`);
+    add(key, `[${list.map((element, index) => unboundedJsonText(element, `${path}[${index}]`, 4)).join(',')}]`);
   }
   return `{${members.join(',')}}`;
 }

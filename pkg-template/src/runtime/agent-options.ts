@@ -1,7 +1,7 @@
 /** What a host's `createAgent` gave, read once. Types are checked here, bounds by the engine. */
 
 import { RoundtableError } from '../errors.js';
-import { BadValue, deepFreeze, describe, elements, jsonText, MAX_TEXT, text } from '../values.js';
+import { BadValue, deepFreeze, describe, elements, isWellFormed, jsonText, MAX_TEXT, text } from '../values.js';
 import { type Gate, readGate } from './permission.js';
 import type { AgentOptions, ChatOptions, ChatProvider, SessionOptions, Tool, ToolSchema } from './types.js';
 
@@ -105,7 +105,10 @@ function object<T>(value: T, path: string): T & object {
 }
 
 function string(value: unknown, path: string): string {
-  if (typeof value === 'string') return value;
+  if (typeof value === 'string') {
+    if (isWellFormed(value)) return value;
+    throw new BadValue(path, 'holds a lone surrogate');
+  }
   throw new BadValue(path, `must be a string, not ${describe(value)}`);
 }
 

@@ -12,7 +12,7 @@ import type {
   ParticipantTurn,
   TurnServices,
 } from '../types.js';
-import { describe } from '../values.js';
+import { describe, enclosing } from '../values.js';
 import { type Agent, readAgent, type SessionIdentity } from './agent-options.js';
 import { AgentTurn, type TurnSetting } from './agent-turn.js';
 import { ExecutionError, RuntimeParticipantError } from './errors.js';
@@ -156,7 +156,9 @@ export class AgentSession implements ParticipantSession {
 
   async checkpoint(): Promise<ParticipantCheckpoint> {
     this.#refuseReleased();
-    return JSON.parse(this.opened.handle.takeCheckpoint()) as ParticipantCheckpoint;
+    const checkpoint = JSON.parse(this.opened.handle.takeCheckpoint()) as ParticipantCheckpoint;
+    for (const message of checkpoint.append ?? []) enclosing(message as object);
+    return checkpoint;
   }
 
   /** Idempotent: later calls give the first one's promise. */

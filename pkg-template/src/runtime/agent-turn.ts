@@ -7,7 +7,7 @@ import { messageOf } from '../conversation/thrown.js';
 import { RoundtableError } from '../errors.js';
 import type { AgentHandle } from '../generated/bindings.js';
 import type { ParticipantExecutionOptions, ParticipantResponse, ParticipantTurn, TurnServices } from '../types.js';
-import { BadValue, codedText, elements, jsonText } from '../values.js';
+import { BadValue, codedText, elements, enclosing, jsonText, unboundedJsonText } from '../values.js';
 import type { Agent } from './agent-options.js';
 import { DeltaQueue } from './delta-queue.js';
 import {
@@ -123,6 +123,7 @@ export class AgentTurn {
           case 'wait':
             // What waits is rebuilt from its records.
             history.revert();
+            for (const request of effect.requests) if (request.kind !== 'input') enclosing(request.data as object);
             return effect;
           case 'fail':
             if (effect.code !== 'busy') history.revert();
@@ -145,7 +146,7 @@ export class AgentTurn {
     const recordsText = pending === undefined ? '[]' : await this.#unlessStopped(this.#readRecords(pending));
     if (recordsText === undefined) throw this.#setting.options.signal.reason;
     const responsesText = refused(
-      () => jsonText(elements(from.responses, 'responses', Infinity), 'responses'),
+      () => unboundedJsonText(elements(from.responses, 'responses', Infinity), 'responses', 4),
       (problem) => new RuntimeParticipantError('identity-mismatch', problem),
     );
     const { conversationId, participantId, groupId } = from.turn;
@@ -163,7 +164,7 @@ export class AgentTurn {
       throw new ExecutionError('EXECUTION_JOURNAL_FAILED', message, { cause: error });
     }
     return refused(
-      () => codedText(elements(records, 'records', Infinity), 'records'),
+      () => codedText(elements(records, 'records', Infinity), 'records', 3),
       (problem) => new ExecutionError('EXECUTION_RECOVERY_INVALID', problem),
     );
   }

@@ -17,7 +17,7 @@ export function openDefaultJournal(sessionId: string): Required<Omit<ExecutionJo
   sessions.set(sessionId, kept);
   return {
     async append(record: ExecutionRecord): Promise<void> {
-      const text = codedText(record, 'record');
+      const text = codedText(record, 'record', 2);
       const known = kept.get(record.id);
       if (known === undefined) kept.set(record.id, { executionId: record.executionId, text });
       else if (known.text !== text && canonical(JSON.parse(known.text)) !== canonical(JSON.parse(text)))

@@ -2,7 +2,7 @@
 
 import { currentEngine } from '../engine.js';
 import type { JsonValue, ParticipantCheckpoint, ParticipantResponse, ParticipantTurn } from '../types.js';
-import { BadValue, deepFreeze, describe, elements, exactly, jsonText, members } from '../values.js';
+import { BadValue, deepFreeze, describe, elements, exactly, jsonText, members, unboundedJsonText } from '../values.js';
 import { ExecutionError, RuntimeParticipantError } from './errors.js';
 import type { RuntimeResult, ToolApproval } from './foreign-types.js';
 
@@ -77,7 +77,7 @@ function readPending(value: unknown): Pending {
     for (const key of ['toolCallId', 'toolName', 'arguments'])
       if (!members(given.get('data'), `${path}.data`).has(key)) throw new BadValue(`${path}.data.${key}`, 'is missing');
   }
-  return deepFreeze(JSON.parse(jsonText(value, 'data.pending')) as unknown) as Pending;
+  return deepFreeze(JSON.parse(unboundedJsonText(value, 'data.pending', 4)) as unknown) as Pending;
 }
 
 /** A result as data of its own, frozen. */
@@ -92,22 +92,25 @@ export function readResult(value: unknown): RuntimeResult {
         const { toolCallId, toolName, arguments: args } = Object.fromEntries(members(item, path));
         for (const [key, name] of Object.entries({ toolCallId, toolName }))
           if (typeof name !== 'string' || name === '') throw new BadValue(`${path}.${key}`, 'must be a string');
-        const json: unknown = JSON.parse(jsonText({ toolCallId, toolName, arguments: args ?? null }, path));
-        return json as ToolApproval;
+        const action = { toolCallId, toolName, arguments: jsonCopy(args ?? null, `${path}.arguments`) };
+        return action as ToolApproval;
       });
-      return { interruptions, state: JSON.parse(jsonText(found.get('state'), 'result.state')) as JsonValue };
+      return { interruptions, state: jsonCopy(found.get('state'), 'result.state') };
     }
     const finalOutput = found.get('finalOutput') ?? null;
     if (finalOutput !== null && typeof finalOutput !== 'string')
       throw new BadValue('result.finalOutput', `must be a string or null, not ${describe(finalOutput)}`);
     const items = elements(found.get('newItems'), 'result.newItems', Infinity);
-    const read = (item: unknown, index: number): JsonValue =>
-      deepFreeze(JSON.parse(jsonText(item, `result.newItems[${index}]`)) as JsonValue);
+    const read = (item: unknown, index: number): JsonValue => deepFreeze(jsonCopy(item, `result.newItems[${index}]`));
     return { finalOutput, newItems: items.map(read) };
   } catch (error) {
     if (error instanceof BadValue) throw new ExecutionError('EXECUTION_REPLY_INVALID', error.message);
     throw error;
   }
+}
+
+function jsonCopy(value: unknown, path: string): JsonValue {
+  return JSON.parse(jsonText(value, path)) as JsonValue;
 }
 
 /** An answer and the action it is about. */
@@ -131,7 +134,7 @@ export function readAnswers(
     new RuntimeParticipantError('identity-mismatch', problem);
   let text: string;
   try {
-    text = jsonText({ conversationId, participantId, turnId, groupId, requests, responses }, 'answers');
+    text = unboundedJsonText({ conversationId, participantId, turnId, groupId, requests, responses }, 'answers', 5);
     text = currentEngine().engine.approvalAnswers(text);
   } catch (error) {
     if (error instanceof BadValue) throw mismatch(error.message);

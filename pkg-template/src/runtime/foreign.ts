@@ -14,7 +14,7 @@ import type {
   ParticipantTurn,
   TurnServices,
 } from '../types.js';
-import { BadValue, deepFreeze, describe, isFunction, MAX_TEXT } from '../values.js';
+import { BadValue, deepFreeze, describe, enclosing, isFunction, MAX_TEXT } from '../values.js';
 import { type AgentContext, participant, type RuntimeParticipantOptions } from './agent.js';
 import { named } from './agent-options.js';
 import { clearDefaultJournal, forgetDefaultJournal, openDefaultJournal } from './default-journal.js';
@@ -175,8 +175,8 @@ class RuntimeSession implements ParticipantSession {
     const { history, firstTurnDone, pending } = this.#state;
     const append = history.slice(this.#saved);
     this.#saved = history.length;
-    const data = { sessionId, environment, firstTurnDone, pending };
-    return { version: VERSION, data: structuredClone(data) as unknown as JsonValue, append };
+    const data = structuredClone({ sessionId, environment, firstTurnDone, pending });
+    return { version: VERSION, data: enclosing(data) as unknown as JsonValue, append };
   }
 
   /** Idempotent: later calls give the first one's promise. */
@@ -281,6 +281,7 @@ class RuntimeSession implements ParticipantSession {
       const requests = JSON.parse(text) as ApprovalRequest[];
       const pending = deepFreeze({ executionId, requests, state: result.state });
       this.#state = { ...this.#state, firstTurnDone: true, pending };
+      for (const { data } of requests) enclosing(data);
       return { kind: 'wait', requests };
     }
     const { finalOutput, newItems } = result;

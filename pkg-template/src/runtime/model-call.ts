@@ -45,7 +45,7 @@ function replyText(reply: unknown, extra: Readonly<Record<string, unknown>> = {}
     if (found.has('toolCalls'))
       found.set('toolCalls', elements(found.get('toolCalls'), 'reply.toolCalls', Infinity).map(wellFormedCall));
     for (const key of ['id', 'toolCallId', 'name']) refuseLoneSurrogate(found.get(key), `reply.${key}`);
-    return codedText(Object.fromEntries(found), 'reply');
+    return codedText(Object.fromEntries(found), 'reply', 1);
   } catch (error) {
     if (error instanceof BadValue) throw invalid(error.message, error);
     throw error;

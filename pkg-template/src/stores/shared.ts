@@ -1,5 +1,6 @@
 /** What stores have in common: arguments at the door, refusals, the order of listings. */
 
+import { instant } from '../conversation/clock.js';
 import { RoundtableError } from '../errors.js';
 import type { Batch, Claim, RecordSummary } from '../store-types.js';
 import { BadValue, describe, identifier } from '../values.js';
@@ -55,17 +56,21 @@ export function natural(value: number, name: string): number {
   throw new RoundtableError('invalid-config', `${name} must be a safe integer, not ${describe(value)}`);
 }
 
-/** The `now` of an optional clock; the environment's where there is none. */
+/** The `now` of an optional clock; the environment's where there is none. It refuses what is no instant. */
 export function nowOf(clock: { now(): number } | undefined): () => number {
   if (clock === undefined) return Date.now;
-  if (typeof clock.now === 'function') return () => clock.now();
+  if (typeof clock.now === 'function') return () => configured(() => instant(clock));
   throw new RoundtableError('invalid-config', 'clock.now must be a function');
 }
 
 /** Refuses ids that are no ids. */
 export function checkId(value: string, name: string): string {
+  return configured(() => identifier(value, name));
+}
+
+function configured<T>(read: () => T): T {
   try {
-    return identifier(value, name);
+    return read();
   } catch (error) {
     throw error instanceof BadValue ? new RoundtableError('invalid-config', error.message) : error;
   }

@@ -23,7 +23,7 @@ export function compileTeam(definition: TeamDefinition): CompiledTeam {
     validateResult(memberId: string, result: unknown) {
       let given: string;
       try {
-        given = unboundedJsonText(result, '');
+        given = unboundedJsonText(result, '', 1);
       } catch (error) {
         if (!(error instanceof BadValue)) throw error;
         return { code: 'INVALID_TEAM' as const, path: '', message: error.message.trim() };
@@ -32,7 +32,7 @@ export function compileTeam(definition: TeamDefinition): CompiledTeam {
       return issue === undefined ? null : (JSON.parse(issue) as ReturnType<CompiledTeam['validateResult']>);
     },
     redactResult(readerId: string, output: TeamResult): TeamResult {
-      const given = unboundedJsonText(output, 'output');
+      const given = unboundedJsonText(output, 'output', 4);
       return JSON.parse(ask((engine) => engine.redactTeamResult(text, readerId, given))) as TeamResult;
     },
   });

@@ -286,7 +286,7 @@ export class TeamPorts implements TeamEffects {
   #result(run: TeamRun, attempt: Attempt, value: unknown, checkpoint: string | undefined): void {
     let result: string;
     try {
-      result = unboundedJsonText(value, 'result');
+      result = unboundedJsonText(value, 'result', 1);
     } catch (error) {
       if (!(error instanceof BadValue)) throw error;
       throw Object.assign(new Error(error.message), { code: 'RESULT_INVALID' });

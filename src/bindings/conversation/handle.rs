@@ -46,7 +46,10 @@ struct State<'a> {
 impl RoundtableHandle {
     /// Checks the options, given as plain data without functions; throws the JSON of an error.
     #[wasm_bindgen(constructor)]
-    pub fn new(options: JsValue, ports: Ports) -> Result<RoundtableHandle, JsValue> {
+    pub fn new(
+        #[wasm_bindgen(unchecked_param_type = "unknown")] options: JsValue,
+        ports: Ports,
+    ) -> Result<RoundtableHandle, JsValue> {
         let config = read_options(options).map_err(|error| JsValue::from(json(&error)))?;
         let owner = random_id().map_err(|error| JsValue::from(json(&error)))?;
         let machine = Machine::new(config, owner.into()).map_err(|error| JsValue::from(json(&error)))?;
@@ -79,7 +82,7 @@ impl RoundtableHandle {
     }
 
     /// `run()`; `aborted` where its signal fired before the call.
-    pub fn run(&self, call: CallId, limits: JsValue, aborted: bool) {
+    pub fn run(&self, call: CallId, #[wasm_bindgen(unchecked_param_type = "unknown")] limits: JsValue, aborted: bool) {
         let limits = if limits.is_undefined() { Ok(None) } else { read_limits(limits).map(Some) };
         match limits {
             Ok(limits) => self.input(Input::Called { call, request: Request::Run { limits } }),

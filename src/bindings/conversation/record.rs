@@ -109,7 +109,10 @@ impl LoadedRecord {
     }
 
     /// Binds it to plain data of today, see [`bind`]; the JSON of what must be migrated.
-    pub fn bind(&mut self, today: JsValue) -> Result<String, JsValue> {
+    pub fn bind(
+        &mut self,
+        #[wasm_bindgen(unchecked_param_type = "unknown")] today: JsValue,
+    ) -> Result<String, JsValue> {
         let Stage::Folded(state) = std::mem::replace(&mut self.stage, Stage::Gone) else {
             return Err(refused(Code::Internal, "the record is bound already".to_owned()));
         };
