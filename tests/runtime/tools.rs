@@ -77,7 +77,7 @@ fn a_tool_that_fails_or_returns_no_json_is_told_to_the_model() {
         r#"{"error":{"code":"invalid-result","message":"the result is longer than 1048576 UTF-16 units"}}"#
     );
     let escapes = answer("add", arguments, ToolOutcome::Returned(Json::String("\u{1}".repeat(1_000_000))));
-    assert!(escapes.contains("invalid-result"), "too long once it is coded");
+    assert_eq!(escapes.len(), 1_000_000, "what escapes make of it does not count");
     let wordy = answer("add", arguments, ToolOutcome::Fault(ToolFault::Failed("x".repeat(100_000))));
     assert!(wordy.len() < 9_000 && wordy.contains('\u{2026}'));
 }
