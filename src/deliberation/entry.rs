@@ -273,7 +273,7 @@ impl TryFrom<Json> for Entry {
         let (name, mut fields) = Fields::named(value)?;
         let fields = &mut fields;
         let at = fields.instant("at")?;
-        Ok(match name.as_str() {
+        let entry = match name.as_str() {
             "created/1" => Entry::Created(Rc::new(Created {
                 id: fields.text("id")?,
                 at,
@@ -317,6 +317,7 @@ impl TryFrom<Json> for Entry {
             "closed/1" => Entry::Closed { at, reason: fields.text("reason")? },
             "done/1" => Entry::Done { at, items: fields.integers("items")? },
             _ => return Err("a kind or version of entry there is not".to_owned()),
-        })
+        };
+        fields.end().map(|()| entry)
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn instant(epoch_ms: f64) -> Json {
     Json::String(format_iso(epoch_ms).unwrap_or_default())
 }
 
-/// The members of an object that is read. What nobody takes is found out by encoding again.
+/// The members of an object that is read.
 pub(super) struct Fields(Vec<(String, Json)>);
 
 impl Fields {
@@ -49,6 +49,11 @@ impl Fields {
     fn take(&mut self, name: &str) -> Option<Json> {
         let at = self.0.iter().position(|(key, _)| key == name)?;
         Some(self.0.remove(at).1)
+    }
+
+    /// Refuses what nobody took.
+    pub(super) fn end(&self) -> Result<(), String> {
+        if self.0.is_empty() { Ok(()) } else { Err("a member that does not belong there".to_owned()) }
     }
 
     pub(super) fn optional_text(&mut self, name: &str) -> Result<Option<Rc<str>>, String> {

@@ -1,6 +1,5 @@
-//! One entry, one line. Behind the entry stands a sum over its text, which tells of every change. A line
-//! without one is accepted only where writing the entry again gives the same bytes, so that there is
-//! exactly one text for each entry: no spare member, space, order or escape slips by.
+//! One entry, one line. Behind the entry stands a sum over its text, which tells of every change that nobody
+//! made on purpose: no spare member, space, order or escape slips by. A line without one is none.
 
 use super::entry::Entry;
 use super::ids::ALPHABET;
@@ -20,41 +19,38 @@ const SUM_LEN: usize = 10;
 
 /// The text of an entry, without a line end.
 pub fn encode<E: Serialize>(entry: &E) -> Result<String, String> {
-    let mut line = write(entry).map_err(|error| error.message)?;
-    let sum = sum(line.as_bytes());
-    line.pop();
-    line.push_str(SUM.0);
-    line.push_str(&sum);
-    line.push_str(SUM.1);
-    Ok(line)
+    write(entry).map(seal).map_err(|error| error.message)
 }
 
-/// The entry of a line, or the reason why it is none. A line without a sum is taken at its word.
+/// The line of an entry's own text, which is an object.
+#[must_use]
+pub fn seal(mut text: String) -> String {
+    let sum = sum(text.as_bytes());
+    text.pop();
+    text.push_str(SUM.0);
+    text.push_str(&sum);
+    text.push_str(SUM.1);
+    text
+}
+
+/// The entry of a line, or the reason why it is none.
 pub fn decode(line: &str) -> Result<Entry, String> {
     decode_as(line)
 }
 
 /// The entry of another kind of record, which keeps to the same lines.
-pub fn decode_as<E: Serialize + DeserializeOwned>(line: &str) -> Result<E, String> {
-    // A sum that is right says that these are the bytes that were written.
-    if let Some(body) = unsummed(line)? {
-        return read(&body).map_err(|error| error.message);
-    }
-    let entry: E = read(line).map_err(|error| error.message)?;
-    if write(&entry).map_err(|error| error.message)? != line {
-        return Err("not the text this engine writes for that entry".to_owned());
-    }
-    Ok(entry)
+pub fn decode_as<E: DeserializeOwned>(line: &str) -> Result<E, String> {
+    read(&unsealed(line)?).map_err(|error| error.message)
 }
 
-/// The text that was summed; `None` where there is no sum, refused where another text was.
-pub(super) fn unsummed(line: &str) -> Result<Option<String>, String> {
-    let Some((body, found)) = split(line) else { return Ok(None) };
+/// The text that was summed; refused where it is another text than the one that was written.
+fn unsealed(line: &str) -> Result<String, String> {
+    let (body, found) = split(line).ok_or("it has no sum")?;
     let body = format!("{body}}}");
     if sum(body.as_bytes()) != found {
         return Err("its text is not the one that was written: the sum differs".to_owned());
     }
-    Ok(Some(body))
+    Ok(body)
 }
 
 /// The text before the sum, and the sum.
@@ -89,8 +85,20 @@ mod tests {
         let body = r#"{"turn-unsettled/1":{"turnId":"t","at":"2027-01-01T00:00:00.000Z"}"#;
         assert_eq!(line, format!("{body},\"sum\":\"w64tqshkn7\"}}"));
         assert_eq!(decode(&line).unwrap(), entry);
-        assert_eq!(decode(&format!("{body}}}")).unwrap(), entry, "lines of before have none");
+        assert_eq!(decode(&format!("{body}}}")).unwrap_err(), "it has no sum");
         assert!(decode(&line.replace("\"t\"", "\"u\"")).unwrap_err().contains("sum"));
         assert!(decode(&line.replace("\"sum\"", "\"tum\"")).is_err());
+    }
+
+    #[test]
+    fn c43_the_time_of_an_entry_is_one_that_a_clock_tells() {
+        let line = |at| seal(format!(r#"{{"turn-unsettled/1":{{"turnId":"t","at":"{at}"}}}}"#));
+        assert!(decode(&line("2028-02-29T00:00:00.000Z")).is_ok());
+        assert!(decode(&line("+012028-02-29T00:00:00.000Z")).is_ok());
+        for at in
+            ["", "7", "2027-02-29T00:00:00.000Z", "2027-01-01", "2027-01-01T00:00:00Z", "+002027-01-01T00:00:00.000Z"]
+        {
+            assert_eq!(decode(&line(at)).unwrap_err(), "expected an instant as it is written", "{at}");
+        }
     }
 }

@@ -7,6 +7,7 @@ use super::model::{
     RuntimeReference, Selection, Selector, StopReason,
 };
 use super::usage::{CallOutcome, Price, Provenance, Tokens};
+use crate::value::instant;
 use crate::value::json::{CanonicalJson, present_json};
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
@@ -99,6 +100,7 @@ pub struct Created {
     /// The conversation's id.
     pub conversation_id: Id,
     /// When.
+    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// All later ids derive from it.
     pub seed: Rc<str>,
@@ -165,6 +167,7 @@ pub struct RunStarted {
     /// The run.
     pub run_id: Id,
     /// When.
+    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// New caps from here on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -178,6 +181,7 @@ pub struct Selecting {
     /// This asking.
     pub attempt_id: Id,
     /// When.
+    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
 }
 
@@ -186,6 +190,7 @@ pub struct Selecting {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Selected {
     /// When.
+    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// What was decided.
     pub selection: Selection,
@@ -201,6 +206,7 @@ pub struct GroupStarted {
     /// The group.
     pub group_id: Id,
     /// When.
+    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// The turn of each selected participant, in selection order.
     pub turn_ids: Rc<[Id]>,
@@ -218,6 +224,7 @@ pub struct TurnStarted {
     /// The attempt.
     pub attempt_id: Id,
     /// When.
+    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
 }
 
@@ -228,6 +235,7 @@ pub struct TurnSettled {
     /// The turn.
     pub turn_id: Id,
     /// When.
+    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// `speak`, `yield` or `wait`.
     pub outcome: Outcome,
@@ -240,6 +248,7 @@ pub struct TurnPrepared {
     /// The turn.
     pub turn_id: Id,
     /// When.
+    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// The participant's private state; absent where it keeps none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -253,6 +262,7 @@ pub struct TurnFailed {
     /// The turn.
     pub turn_id: Id,
     /// When.
+    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// Why.
     pub message: Rc<str>,
@@ -268,6 +278,7 @@ pub struct TurnStopped {
     /// The turn.
     pub turn_id: Id,
     /// When.
+    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// What stopped it.
     pub reason: StopReason,
@@ -280,6 +291,7 @@ pub struct TurnUnsettled {
     /// The turn.
     pub turn_id: Id,
     /// When.
+    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
 }
 
@@ -290,6 +302,7 @@ pub struct LateResult {
     /// The turn.
     pub turn_id: Id,
     /// When.
+    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// What it returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -306,6 +319,7 @@ pub struct GroupCommitted {
     /// The group.
     pub group_id: Id,
     /// When.
+    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// The id of each speaking member's message, in selection order. Replies to a member's requests
     /// are published just before it under the ids they got when they were accepted.
@@ -333,6 +347,7 @@ pub struct Answered {
     /// Which call brought it.
     pub via: Door,
     /// When.
+    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// The answer.
     pub response: Response,
@@ -353,6 +368,7 @@ pub struct Withdrawn {
     /// The id of the declining answer that a member's turn is given.
     pub response_id: Id,
     /// When.
+    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// Who withdrew it.
     pub by: Rc<str>,
@@ -369,6 +385,7 @@ pub struct InputAccepted {
     /// Who speaks.
     pub participant_id: Id,
     /// When.
+    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// The words.
     pub content: Rc<str>,
@@ -392,6 +409,7 @@ pub struct CallAdmitted {
     /// The attempt that pays; its turn or the selection is the principal.
     pub attempt_id: Id,
     /// When.
+    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// Who serves it.
     pub provider_id: Id,
@@ -408,6 +426,7 @@ pub struct UsageReported {
     /// The attempt that reports.
     pub attempt_id: Id,
     /// When.
+    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// How it ended.
     pub outcome: CallOutcome,
@@ -439,6 +458,7 @@ pub struct ExecutionRecorded {
     /// The attempt that writes it.
     pub attempt_id: Id,
     /// When.
+    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// What it wrote.
     pub record: ExecutionRecord,
@@ -451,6 +471,7 @@ pub struct Reconciled {
     /// The turn.
     pub turn_id: Id,
     /// When.
+    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// Who decided.
     pub by: Rc<str>,
@@ -465,6 +486,7 @@ pub struct Migrated {
     /// The participant.
     pub participant_id: Id,
     /// When.
+    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// What its factory declares now.
     pub agent: AgentTraits,
@@ -480,6 +502,7 @@ pub struct RunEnded {
     /// The run.
     pub run_id: Id,
     /// When.
+    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// How.
     pub outcome: RunOutcome,

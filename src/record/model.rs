@@ -1,6 +1,7 @@
 //! The shapes that journal entries, events and effects are made of.
 
 use super::tagged::{AnyDecision, AnyOutcome, AnyResponse, AnyRunOutcome, AnySelection};
+use crate::value::instant;
 use crate::value::json::{CanonicalJson, present_json};
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
@@ -332,8 +333,10 @@ pub struct CompletedTurn {
     /// Whether it spoke.
     pub outcome: CompletedOutcome,
     /// When its first attempt started, ISO 8601.
+    #[serde(deserialize_with = "instant::written")]
     pub started_at: Rc<str>,
     /// When its result was saved, ISO 8601.
+    #[serde(deserialize_with = "instant::written")]
     pub settled_at: Rc<str>,
 }
 

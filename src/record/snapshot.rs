@@ -2,9 +2,8 @@
 //! a sum over it, and one text for each state. A snapshot is a shortcut and nothing more: whoever cannot
 //! read one reads the journal.
 
-use super::codec::{self, unsummed};
+use super::codec;
 use super::state::{IdMap, IdSet, State};
-use crate::value::read::read;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::rc::Rc;
@@ -29,8 +28,7 @@ pub fn encode(state: &State) -> Result<String, String> {
 
 /// The state of a text, or the reason why it is none.
 pub fn decode(text: &str) -> Result<State, String> {
-    let body = unsummed(text)?.ok_or("it has no sum")?;
-    let Read::State(mut state) = read(&body).map_err(|error| error.message)?;
+    let Read::State(mut state) = codec::decode_as(text)?;
     let ids = state.created.participants.iter().enumerate();
     state.positions = Rc::new(ids.map(|(position, participant)| (participant.id.clone(), position)).collect());
     Ok(*state)

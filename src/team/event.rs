@@ -6,7 +6,7 @@
 
 use crate::record::entry::{CallAdmitted, ExecutionRecorded, UsageReported};
 use crate::record::model::{Checkpoint, Id, ParticipantRequest, Response, RuntimeReference};
-use crate::value::CanonicalJson;
+use crate::value::{CanonicalJson, instant};
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 
@@ -62,6 +62,7 @@ pub struct Created {
     /// The run's id.
     pub run_id: Id,
     /// When.
+    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// All generated ids derive from it.
     pub seed: Rc<str>,
@@ -195,6 +196,7 @@ pub struct AttemptStarted {
     /// This attempt.
     pub attempt_id: Id,
     /// When.
+    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// Whether it may be repeated when nobody saw it end.
     pub retry_safe: bool,
@@ -227,6 +229,7 @@ pub struct Answered {
     /// The answer's own id.
     pub response_id: Id,
     /// When.
+    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// The answer.
     pub response: Response,

@@ -1,5 +1,8 @@
 //! Instants: epoch milliseconds at ports, ISO 8601 text in records.
 
+use serde::{Deserialize, Deserializer, de};
+use std::rc::Rc;
+
 /// The latest instant a date can hold, in epoch milliseconds (the ECMAScript limit).
 pub const MAX_EPOCH_MS: f64 = 8.64e15;
 
@@ -44,6 +47,20 @@ pub fn parse_iso(text: &str) -> Option<f64> {
         ms += clock_ms(&mut scan)?;
     }
     (scan.0.is_empty() && (ms as f64).abs() <= MAX_EPOCH_MS).then_some(ms as f64)
+}
+
+/// Whether this is a text that [`format_iso`] writes.
+#[must_use]
+pub fn is_iso(text: &str) -> bool {
+    // Of what can be read, nothing else with a year of four digits is as long and ends so.
+    let is_usual = text.len() == 24 && text.ends_with('Z');
+    parse_iso(text).is_some_and(|ms| is_usual || format_iso(ms).as_deref() == Some(text))
+}
+
+/// Reads an instant that [`format_iso`] wrote. For `#[serde(deserialize_with = ...)]`.
+pub(crate) fn written<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Rc<str>, D::Error> {
+    let text = Rc::<str>::deserialize(deserializer)?;
+    if is_iso(&text) { Ok(text) } else { Err(de::Error::custom("expected an instant as it is written")) }
 }
 
 fn clock_ms(scan: &mut Scan<'_>) -> Option<i64> {
@@ -168,11 +185,29 @@ mod tests {
         }
     }
 
+    #[test]
+    fn knows_what_it_would_write() {
+        for other in [
+            "2027-01-05T08:00:01Z",
+            "2027-01-05T08:00:01.0000",
+            "2027-01-05T08:00+01:000Z",
+            "-002027-01-05T08:00:01Z",
+            "+002027-01-05T08:00:01Z",
+            "2027-01-05T08:00:01.00Z",
+            "2027-02-30T08:00:01.000Z",
+            "2027-01-05T08:00:01.000000Z",
+            "+002027-01-05T08:00:01.000Z",
+        ] {
+            assert!(!is_iso(other), "{other}");
+        }
+    }
+
     proptest! {
         #[test]
         fn parse_inverts_format(ms in -8_640_000_000_000_000_i64..=8_640_000_000_000_000) {
             let text = format_iso(ms as f64).unwrap();
             prop_assert_eq!(parse_iso(&text), Some(ms as f64));
+            prop_assert!(is_iso(&text));
         }
     }
 }

@@ -4,7 +4,7 @@ use super::support::{Answer, MINUTE, START, Table, command, created};
 use agent_roundtable::deliberation::creation::Origin;
 use agent_roundtable::deliberation::wire::{Chore, Session, open, plan, query};
 use agent_roundtable::deliberation::{Entry, State};
-use agent_roundtable::record::codec::{decode_as, encode};
+use agent_roundtable::record::codec::{decode_as, encode, seal};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -55,10 +55,11 @@ fn d30_every_line_is_the_one_text_of_its_entry() {
             assert_eq!(encode(&entry).unwrap(), line);
             assert!(decode_as::<Entry>(&format!(" {line}")).is_err());
             assert!(decode_as::<Entry>(&line.replacen("/1\":", "/2\":", 1)).is_err());
-            assert!(
-                decode_as::<Entry>(&line.replacen("{\"at\"", "{\"more\":1,\"at\"", 1)).is_err()
-                    || !line.contains("{\"at\"")
-            );
+            let text = format!("{}}}", line.rsplit_once(",\"sum\":").unwrap().0);
+            assert!(decode_as::<Entry>(&text).is_err(), "a line has a sum");
+            for (from, to) in [("/1\":{", "/1\":{\"more\":1,"), ("\"at\":\"", "\"at\":\"x"), ("/1\":", "/2\":")] {
+                assert!(decode_as::<Entry>(&seal(text.replacen(from, to, 1))).is_err(), "{text}");
+            }
             line.split('"').nth(1).unwrap().to_owned()
         })
         .collect();

@@ -10,6 +10,7 @@ import {
   roundRobin,
 } from 'agent-roundtable';
 import { parallel, refuses, rejects, speak, transcript, wait } from './support/conversations.mjs';
+import { sealed } from './support/sealed.mjs';
 import {
   asksLeave,
   asksPerson,
@@ -22,7 +23,6 @@ import {
   registry,
   steady,
   storeOf,
-  unsummed,
 } from './support/stored.mjs';
 
 let count = 0;
@@ -421,7 +421,7 @@ describe('C47 binding', () => {
     const batches = (await batchesOf(store, id)).map((batch) => ({
       ...batch,
       entries: batch.entries.map((line) =>
-        unsummed(line).replace('"roundtable/increments","version":"1"', '"roundtable/increments","version":"2"'),
+        sealed(line.replace('"roundtable/increments","version":"1"', '"roundtable/increments","version":"2"')),
       ),
     }));
     await rejects(load(id, await storeOf(id, batches), agents, selector), 'invalid-config', 'context policy', '"2"');

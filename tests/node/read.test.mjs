@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createRoundtable, externalParticipant, MemoryConversationStore, readConversation } from 'agent-roundtable';
 import { agent, decisions, speaker } from './support/conversations.mjs';
+import { sealed, unsealed } from './support/sealed.mjs';
 
 const SECRET = 'SECRET';
 
@@ -147,6 +148,8 @@ test('C43 a journal that does not fold is invalid-record with the index of the e
       entry.slice(1),
       entry.replace('{', '{"x":1,'),
       '{"unknown/1":{}}',
+      unsealed(entry),
+      sealed('{"unknown/1":{}}'),
     ];
     for (const line of lines) {
       await assert.rejects(readConversation({ store: change(at, line), conversationId: 'c' }), (error) => {

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createRoundtable, externalParticipant } from 'agent-roundtable';
 import { parallel, speak, transcript } from './support/conversations.mjs';
+import { unsealed } from './support/sealed.mjs';
 import {
   answerAll,
   asksLeave,
@@ -104,7 +105,7 @@ test('C53 a snapshot that cannot be read is passed over: damaged, of another rev
     { revision, state: state.replace('words 1 ', 'words 2 ') },
     { revision, state: state.slice(0, -1) },
     { revision, state: '' },
-    { revision, state: state.replace(/,"sum":"[^"]*"}$/, '}') },
+    { revision, state: unsealed(state) },
     { revision, state: state.replace('roundtable-state/1', 'roundtable-state/2') },
     { revision: revision - 1, state },
     { revision, state: (await foreign.load('long-4')).snapshot.state },

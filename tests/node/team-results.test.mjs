@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { compileTeam, loadTeam, MemoryConversationStore, renderTeamRooms } from 'agent-roundtable';
+import { sealed } from './support/sealed.mjs';
 import { deadClock, definition, failure, lines, post, says, scripted, stores, team } from './support/teams.mjs';
 
 for (const [name, makeStore] of Object.entries(stores)) {
@@ -56,7 +57,7 @@ for (const [name, makeStore] of Object.entries(stores)) {
         schemaVersion: 1,
         entries: until.batches[0].entries,
       });
-      const bad = '{"completed/1":{"nodeId":"b","position":"team/b/1","result":{"summary":7}}}';
+      const bad = sealed('{"completed/1":{"nodeId":"b","position":"team/b/1","result":{"summary":7}}}');
       for (const [at, { entries }] of [...until.batches.slice(1), { entries: [bad] }].entries()) {
         const batch = { conversationId: 'r', expectedRevision: at + 1, operationId: `copy-${at}`, entries };
         await copy.append({ ...batch, summary: until.summary });

@@ -1,6 +1,7 @@
 //! Order, delivery, batches, failures, pauses and limits.
 
 use crate::support::*;
+use agent_roundtable::record::codec::seal;
 use agent_roundtable::team::event::{Ask, At, Completed, Event, Failed, Options, Order, Overflow, Paused, SelfMention};
 use agent_roundtable::team::machine::{Input, Request};
 use agent_roundtable::team::outcome::Outcome;
@@ -170,13 +171,13 @@ fn t12_an_invalid_saved_completion_is_a_replayed_failure() {
     let mut team = Team::new(&definition(&["a", "b"], &["room:a,b"], 1, 5, 5), &store);
     team.call(Request::Run);
     team.answer(posts("x", &["room|kept|"]));
-    let line = r#"{"completed/1":{"nodeId":"b","position":"team/b/1","result":{"summary":7}}}"#;
+    let line = seal(r#"{"completed/1":{"nodeId":"b","position":"team/b/1","result":{"summary":7}}}"#.into());
     let mut batches = store.borrow().batches.clone();
     let revision = batches.len() as u64 + 1;
     batches.push(agent_roundtable::conversation::input::Batch {
         revision,
         operation_id: "x".into(),
-        entries: vec![line.into()],
+        entries: vec![line],
     });
     let other = Shared::default();
     other.borrow_mut().batches = batches;

@@ -1,6 +1,7 @@
 //! Rooms as text.
 
 use crate::support::*;
+use agent_roundtable::record::codec::seal;
 use agent_roundtable::team::fold::fold;
 use agent_roundtable::team::rooms::{escaped, line};
 use agent_roundtable::team::state::Message;
@@ -72,17 +73,17 @@ fn t25_t27_names_hold_no_id_and_differ_by_store_run_and_room() {
     assert_eq!(names.len(), 6);
 }
 
+/// A line that was changed, with the sum of its text, so that what is refused is the event.
+fn sealed(line: &str) -> String {
+    let body = line.rfind(",\"sum\":").unwrap();
+    seal(format!("{}}}", &line[..body]))
+}
+
 #[test]
 fn t28_what_is_no_team_record_is_refused() {
     let store = Shared::default();
     Team::new(&definition(&["a"], &["room:a"], 1, 5, 5), &store).run(|_| posts("x", &["room|m|"]));
-    let mut batches = store.borrow().batches.clone();
-    // A line without its sum is taken at its word, so what is refused here is the event.
-    for line in batches.iter_mut().flat_map(|batch| &mut batch.entries) {
-        let body = line.rfind(",\"sum\":").unwrap();
-        *line = format!("{}}}", &line[..body]);
-    }
-    fold(&batches).unwrap();
+    let batches = store.borrow().batches.clone();
     let code = |edit: &dyn Fn(&mut Vec<agent_roundtable::conversation::input::Batch>)| {
         let mut edited = batches.clone();
         edit(&mut edited);
@@ -91,7 +92,7 @@ fn t28_what_is_no_team_record_is_refused() {
     let replace = |from: &'static str, to: &'static str| {
         move |batches: &mut Vec<agent_roundtable::conversation::input::Batch>| {
             let lines = batches.iter_mut().flat_map(|batch| &mut batch.entries);
-            lines.for_each(|line| *line = line.replace(from, to));
+            lines.for_each(|line| *line = sealed(&line.replace(from, to)));
         }
     };
     assert_eq!(code(&|batches| batches.clear()), "STORED_GRAPH_MISMATCH");
@@ -105,8 +106,8 @@ fn t28_what_is_no_team_record_is_refused() {
     );
     assert_eq!(
         code(&replace(
-            r#"{"dispatched/1":{"nodeId":"a","position":"team/a/1"}}"#,
-            r#"{"dispatched/1":{"nodeId":"a","position":"team/a/2"}}"#
+            r#"{"dispatched/1":{"nodeId":"a","position":"team/a/1"}"#,
+            r#"{"dispatched/1":{"nodeId":"a","position":"team/a/2"}"#
         )),
         "INVALID_EVENT"
     );
