@@ -49,8 +49,8 @@ bench: ## numbers beside their targets, and JSON in benches/results.json; CASES=
 lint: ## formatting and lints of Rust (native and wasm32) and JavaScript
 	$(call timed,Linting,node scripts/test.mjs lint)
 
-soak: ## the simulator for longer: SEEDS=100000 schedules, from FIRST=0 on
-	$(call timed,Running $(or $(SEEDS),100000) schedules,SIM_SEEDS=$(or $(SEEDS),100000) SIM_FIRST=$(or $(FIRST),0) cargo test --profile soak --locked --test simulation c50_no_schedule -- --nocapture)
+soak: ## the simulators of conversations and teams for longer: SEEDS=100000 schedules of each, from FIRST=0 on
+	$(call timed,Running $(or $(SEEDS),100000) schedules of conversations and of teams,SIM_SEEDS=$(or $(SEEDS),100000) SIM_FIRST=$(or $(FIRST),0) cargo test --profile soak --locked --no-fail-fast --test simulation --test team -- --nocapture c50_no_schedule t21_t22)
 
 wasm-test: ## the Rust scenarios in headless Chromium, by wasm-pack
 	$(call timed,Testing in Chromium by wasm-pack,node scripts/test.mjs wasm-test)

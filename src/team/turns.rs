@@ -166,8 +166,11 @@ impl Machine {
         match gate {
             Gate::None => {}
             Gate::Answer(ticket) => {
-                self.tickets.retain(|open| *open != ticket);
-                self.effect(Effect::Answer { ticket, result: Ok(()) });
+                // One that was refused while it was on its way has its answer.
+                if let Some(at) = self.tickets.iter().position(|open| *open == ticket) {
+                    self.tickets.swap_remove(at);
+                    self.effect(Effect::Answer { ticket, result: Ok(()) });
+                }
             }
             Gate::Run(attempt) if self.is_stopped() || !self.keeper.is_working() => self.stopped(&attempt),
             Gate::Run(attempt) => {

@@ -1,7 +1,9 @@
 //! A process that dies between any two steps of the store, and another that goes on.
 
 use crate::support::*;
-use agent_roundtable::team::machine::{Request, Resume};
+use agent_roundtable::conversation::error::{Code, StoreFailure};
+use agent_roundtable::record::usage::ModelCall;
+use agent_roundtable::team::machine::{Input, Request, Resume};
 use agent_roundtable::team::outcome::Outcome;
 use agent_roundtable::team::turns::{Returned, Run};
 use std::panic::AssertUnwindSafe;
@@ -113,4 +115,22 @@ fn f_a_rival_that_takes_the_claim_stops_the_first_owner() {
     let batches = store.borrow().batches.len();
     assert!(matches!(first.run(member), Outcome::Completed { .. }), "it reads what the other wrote");
     assert_eq!(store.borrow().batches.len(), batches);
+}
+
+#[test]
+fn f_a_question_that_was_refused_on_its_way_is_not_answered_again() {
+    let store = Shared::default();
+    let mut team = team(&store, true);
+    team.call(Request::Run);
+    let call = ModelCall { call_id: "c".into(), provider_id: "p".into(), model_id: "m".into() };
+    let attempt = team.runs[0].attempt.clone();
+    store.borrow_mut().fuse = Some(0);
+    team.input(Input::Admit { ticket: 7, attempt, call });
+    assert_eq!(team.answers, [], "its append is under way");
+    let lost = StoreFailure { code: Some(Code::StaleClaim), message: "lost".into(), value: None };
+    team.input(Input::Renewed { fence: 1, result: Err(lost) });
+    assert_eq!(team.answers, [(7, false)]);
+    let revision = team.machine.revision() + 1;
+    team.input(Input::Appended(Ok(revision)));
+    assert_eq!((team.machine.revision(), &team.answers[..]), (revision, &[(7, false)][..]));
 }

@@ -7,4 +7,5 @@ mod contracts;
 mod crashes;
 mod properties;
 mod rooms;
+mod simulation;
 mod support;

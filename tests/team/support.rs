@@ -2,7 +2,7 @@
 
 use agent_roundtable::conversation::effect::Effect as StoreEffect;
 use agent_roundtable::conversation::error::{Code, StoreFailure, Thrown};
-use agent_roundtable::conversation::input::{Batch, Claim, Now, ReadBatches, Timer};
+use agent_roundtable::conversation::input::{Batch, Claim, Now, ReadBatches, Ticket, Timer};
 use agent_roundtable::team::error::TeamError;
 use agent_roundtable::team::event::{Created, Event, Options};
 use agent_roundtable::team::machine::{Effect, Input, Request, Resume, Traits};
@@ -93,6 +93,8 @@ pub struct Team {
     pub called: Vec<(String, String)>,
     pub replies: Vec<Result<(u64, Option<Outcome>), TeamError>>,
     pub aborted: Vec<String>,
+    /// Settled questions, and whether with leave.
+    pub answers: Vec<(Ticket, bool)>,
     clock: f64,
 }
 
@@ -119,6 +121,7 @@ impl Team {
             called: Vec::new(),
             replies: Vec::new(),
             aborted: Vec::new(),
+            answers: Vec::new(),
             clock: 1_000.0,
         }
     }
@@ -137,7 +140,8 @@ impl Team {
                     }
                     Effect::Abort { attempt, .. } => self.aborted.push(attempt.to_string()),
                     Effect::Reply { result, .. } => self.replies.push(result),
-                    Effect::GiveUp { .. } | Effect::Answer { .. } | Effect::Emit { .. } => {}
+                    Effect::Answer { ticket, result } => self.answers.push((ticket, result.is_ok())),
+                    Effect::GiveUp { .. } | Effect::Emit { .. } => {}
                 }
             }
         }
