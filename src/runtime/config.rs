@@ -1,7 +1,7 @@
 //! What an agent is made of, checked once when its session opens.
 
 use super::schema;
-use super::selector::decision::DecisionRules;
+use super::selector::decision::DecisionTool;
 use crate::value::Json;
 use crate::value::bounds::{MAX_CONTENT, MAX_ID, MAX_TEXT, MAX_VALUE};
 use crate::value::text::utf16_len;
@@ -62,8 +62,8 @@ pub struct AgentConfig {
     pub tools: Vec<ToolDefinition>,
     /// The most model calls of one turn; the last one offers no tools, so that it must answer.
     pub max_rounds: u32,
-    /// What the one reply of a turn must decide; none where a turn ends in words.
-    pub decision: Option<DecisionRules>,
+    /// What the one reply of a turn must decide with; none where a turn ends in words.
+    pub decision: Option<DecisionTool>,
 }
 
 /// An option that is not acceptable.

@@ -2,6 +2,7 @@
 
 use super::session::approval::ApprovalRequest;
 use crate::record::model::Selection;
+use crate::value::Json;
 use crate::value::text::ecmascript_trim;
 
 /// What a turn comes to.
@@ -15,6 +16,8 @@ pub enum TurnOutcome {
     Wait(Vec<ApprovalRequest>),
     /// A selector has decided.
     Decide(Selection),
+    /// A tool of the host's was called to decide with; its arguments.
+    Call(Json),
 }
 
 /// Trims by the rules of ECMAScript: text that is left is spoken, a blank yields.

@@ -10,7 +10,7 @@ use super::codec;
 use super::config::{AgentConfig, AgentOptions, ConfigError, ToolDefinition};
 use super::message::ChatMessage;
 use super::outcome::TurnOutcome;
-use super::selector::decision::DecisionRules;
+use super::selector::decision::{DecisionRules, DecisionTool};
 use super::selector::prompt::{self, DecisionContext, Prompt};
 use super::session::SessionIdentity;
 use super::session::approval::ApprovalRequest;
@@ -36,6 +36,8 @@ struct WireOptions {
     temperature: Option<f64>,
     max_tokens: Option<f64>,
     decision: Option<WireDecision>,
+    /// The name of a host's tool to decide with.
+    call: Option<String>,
     session: Option<WireSession>,
 }
 
@@ -129,7 +131,9 @@ fn read_options(options: &str) -> Result<(AgentConfig, Option<SessionIdentity>),
     });
     let decision = options
         .decision
-        .map(|WireDecision { participant_ids, max_parallel }| DecisionRules { participant_ids, max_parallel });
+        .map(|WireDecision { participant_ids, max_parallel }| DecisionRules { participant_ids, max_parallel })
+        .map(DecisionTool::NextSpeaker)
+        .or(options.call.map(DecisionTool::Named));
     let config = AgentConfig::new(AgentOptions {
         provider_name: options.provider_name,
         provider_has_cache: options.provider_has_cache,
@@ -336,6 +340,7 @@ enum WireEffect {
     Yield,
     Wait { requests: Vec<WireRequest> },
     Decide { selection: Selection },
+    Call { arguments: Json },
     Fail { code: &'static str, message: String },
 }
 
@@ -428,6 +433,7 @@ impl WireEffect {
                 WireEffect::Wait { requests: requests.into_iter().map(request).collect() }
             }
             Effect::Finish(TurnOutcome::Decide(selection)) => WireEffect::Decide { selection },
+            Effect::Finish(TurnOutcome::Call(arguments)) => WireEffect::Call { arguments },
             Effect::Fail(failure) => WireEffect::failed(&failure),
         }
     }

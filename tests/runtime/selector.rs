@@ -8,7 +8,7 @@ use agent_roundtable::runtime::codec::Value;
 use agent_roundtable::runtime::config::AgentConfig;
 use agent_roundtable::runtime::outcome::TurnOutcome;
 use agent_roundtable::runtime::render::{IncrementMessage, render_shared_increment};
-use agent_roundtable::runtime::selector::decision::{DECISION_TOOL, DecisionRules};
+use agent_roundtable::runtime::selector::decision::{DECISION_TOOL, DecisionRules, DecisionTool};
 use agent_roundtable::runtime::selector::prompt::{self, DecisionContext, RecentTurn, RosterEntry};
 use agent_roundtable::value::Json;
 use proptest::prelude::*;
@@ -16,7 +16,11 @@ use proptest::prelude::*;
 /// The end of one decision between `ana` and `bo` from this reply.
 fn decide(reply: Value) -> (Effect, Vec<String>) {
     let rules = DecisionRules { participant_ids: vec!["ana".into(), "bo".into()], max_parallel: 2 };
-    let config = AgentConfig { decision: Some(rules), ..AgentConfig::new(options()).unwrap() };
+    decide_with(DecisionTool::NextSpeaker(rules), reply)
+}
+
+fn decide_with(tool: DecisionTool, reply: Value) -> (Effect, Vec<String>) {
+    let config = AgentConfig { decision: Some(tool), ..AgentConfig::new(options()).unwrap() };
     let mut host = Host::new(AgentLoop::new(config)).replying([reply]);
     let end = host.run("s1");
     assert_eq!(host.requests[0].len(), 0, "the prompt is the host's to show");
@@ -66,11 +70,25 @@ fn a92_a93_a94_a95_a96_k13_each_fault_has_its_code() {
 #[test]
 fn a98_a_decision_has_its_tool_whatever_the_rounds() {
     let rules = DecisionRules { participant_ids: vec!["ana".into()], max_parallel: 1 };
-    let config = AgentConfig { decision: Some(rules), max_rounds: 1, ..AgentConfig::new(options()).unwrap() };
+    let decision = Some(DecisionTool::NextSpeaker(rules));
+    let config = AgentConfig { decision, max_rounds: 1, ..AgentConfig::new(options()).unwrap() };
     let mut agent = AgentLoop::new(config);
     agent.handle(crate::host::turn("s1"));
     let effects = agent.handle(Input::Appended { call_id: "s1:call:1".into(), at: 0.0 });
     assert!(matches!(effects.as_slice(), [Effect::CallModel(call)] if call.offer_tools), "{effects:?}");
+}
+
+#[test]
+fn a98_a_host_s_own_tool_decides_by_the_same_rules() {
+    let named = |reply| decide_with(DecisionTool::Named("rule".into()), reply).0;
+    let end = named(calling(&[("d", "rule", r#"{"yes":[1]}"#)]));
+    assert_eq!(end, Effect::Finish(TurnOutcome::Call(Json::parse(r#"{"yes":[1]}"#).unwrap())));
+    assert_eq!(code(&named(reply("yes", &[]))), "no-decision");
+    assert_eq!(code(&named(calling(&[("d", DECISION_TOOL, "{}")]))), "no-decision");
+    assert_eq!(code(&named(calling(&[("a", "rule", "{}"), ("b", "rule", "{}")]))), "multiple-decisions");
+    for arguments in ["[]", "", "null"] {
+        assert_eq!(code(&named(calling(&[("d", "rule", arguments)]))), "invalid-decision", "{arguments}");
+    }
 }
 
 fn context(participants: Vec<RosterEntry>, turns: Vec<RecentTurn>, shown: usize) -> DecisionContext {

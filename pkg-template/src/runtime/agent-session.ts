@@ -150,7 +150,8 @@ export class AgentSession implements ParticipantSession {
     const use = (): (() => void) => this.#use();
     const running = new AgentTurn({ agent, handle, history, turn, from, options, sessionId, journal, use });
     const end = await running.run().finally(done);
-    if (end.kind === 'decide') throw new RoundtableError('internal', 'a turn of a participant ended in a decision');
+    if (end.kind === 'decide' || end.kind === 'call')
+      throw new RoundtableError('internal', 'a turn of a participant ended in a decision');
     return end;
   }
 

@@ -52,7 +52,7 @@ type TurnOptions = Omit<ParticipantExecutionOptions, 'services'> & {
 };
 
 /** Effects that end a turn well. */
-type Outcome = Extract<LoopEffect, { kind: 'speak' | 'yield' | 'wait' | 'decide' }>;
+type Outcome = Extract<LoopEffect, { kind: 'speak' | 'yield' | 'wait' | 'decide' | 'call' }>;
 
 /** Effects that end in an input. */
 type Work = Exclude<LoopEffect, Outcome | { kind: 'extend' | 'record' | 'fail' }>;
@@ -118,6 +118,7 @@ export class AgentTurn {
           case 'speak':
           case 'yield':
           case 'decide':
+          case 'call':
             history.settle();
             return effect;
           case 'wait':

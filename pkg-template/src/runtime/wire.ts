@@ -42,6 +42,7 @@ export type LoopEffect =
   | { kind: 'speak'; content: string }
   | { kind: 'wait'; requests: ParticipantRequest[] }
   | { kind: 'decide'; selection: Selection }
+  | { kind: 'call'; arguments: { [key: string]: JsonValue } }
   | { kind: 'fail'; code: FailureCode; message: string };
 
 /** A record without what the host knows: whose execution it is, and the provider and model. */

@@ -121,8 +121,8 @@ impl Turn {
         reply: CodedMessage,
         at: f64,
     ) -> Result<Vec<Effect>, TurnFailure> {
-        if let Some(rules) = &config.decision {
-            self.phase = Phase::Flushing(TurnOutcome::Decide(rules.read(&reply.message)?));
+        if let Some(tool) = &config.decision {
+            self.phase = Phase::Flushing(tool.read(&reply.message)?);
             return Ok(vec![self.extend(vec![reply]), Effect::Flush]);
         }
         if !reply.calls_tools() {

@@ -2,6 +2,7 @@
 
 use crate::record::model::Selection;
 use crate::runtime::message::{ChatMessage, ToolCall};
+use crate::runtime::outcome::TurnOutcome;
 use crate::value::Json;
 use crate::value::bounds::MAX_TEXT;
 use crate::value::text::{ecmascript_trim, utf16_len};
@@ -13,7 +14,16 @@ pub const DECISION_TOOL: &str = "decide_next_speaker";
 /// The reason of a decision to finish that gives none.
 pub const DEFAULT_REASON: &str = "done";
 
-/// What a decision may be.
+/// The one tool that a turn must call once, and what of it counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DecisionTool {
+    /// [`DECISION_TOOL`].
+    NextSpeaker(DecisionRules),
+    /// A tool of the host's, which reads the arguments itself.
+    Named(String),
+}
+
+/// What a decision on who speaks next may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecisionRules {
     /// Who can be named.
@@ -26,11 +36,11 @@ pub struct DecisionRules {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecisionFault {
     /// The decision tool was not called.
-    #[error("the model did not call {DECISION_TOOL}")]
-    NoDecision,
+    #[error("the model did not call {0}")]
+    NoDecision(String),
     /// It was called more than once.
-    #[error("the model called {DECISION_TOOL} {0} times")]
-    MultipleDecisions(usize),
+    #[error("the model called {0} {1} times")]
+    MultipleDecisions(String, usize),
     /// The call is ambiguous, or its arguments are not what the tool takes.
     #[error("the decision is not acceptable: {0}")]
     InvalidDecision(String),
@@ -44,32 +54,48 @@ impl DecisionFault {
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
-            DecisionFault::NoDecision => "no-decision",
-            DecisionFault::MultipleDecisions(_) => "multiple-decisions",
+            DecisionFault::NoDecision(_) => "no-decision",
+            DecisionFault::MultipleDecisions(..) => "multiple-decisions",
             DecisionFault::InvalidDecision(_) => "invalid-decision",
             DecisionFault::UnknownParticipant(_) => "unknown-participant",
         }
     }
 }
 
-impl DecisionRules {
-    /// Reads a reply. A call of any other tool beside the decision makes it ambiguous.
-    pub fn read(&self, reply: &ChatMessage) -> Result<Selection, DecisionFault> {
-        let decisions: Vec<&ToolCall> = reply.tool_calls.iter().filter(|call| call.name == DECISION_TOOL).collect();
-        match decisions.as_slice() {
-            [] => Err(DecisionFault::NoDecision),
-            [_] if reply.tool_calls.len() > 1 => invalid("another tool was called beside it"),
-            [decision] => self.read_arguments(&decision.arguments),
-            _ => Err(DecisionFault::MultipleDecisions(decisions.len())),
+impl DecisionTool {
+    fn name(&self) -> &str {
+        match self {
+            DecisionTool::NextSpeaker(_) => DECISION_TOOL,
+            DecisionTool::Named(name) => name,
         }
     }
 
-    fn read_arguments(&self, text: &str) -> Result<Selection, DecisionFault> {
+    /// Reads a reply. A call of any other tool beside the decision makes it ambiguous.
+    pub fn read(&self, reply: &ChatMessage) -> Result<TurnOutcome, DecisionFault> {
+        let decisions: Vec<&ToolCall> = reply.tool_calls.iter().filter(|call| call.name == self.name()).collect();
+        match decisions.as_slice() {
+            [] => Err(DecisionFault::NoDecision(self.name().to_owned())),
+            [_] if reply.tool_calls.len() > 1 => invalid("another tool was called beside it"),
+            [decision] => self.read_arguments(&decision.arguments),
+            _ => Err(DecisionFault::MultipleDecisions(self.name().to_owned(), decisions.len())),
+        }
+    }
+
+    fn read_arguments(&self, text: &str) -> Result<TurnOutcome, DecisionFault> {
         let arguments = match Json::parse(text) {
             Ok(arguments @ Json::Object(_)) => arguments,
             Ok(other) => return invalid(format!("the arguments are {}, not an object", other.type_name())),
             Err(error) => return invalid(format!("the arguments are not valid JSON: {error}")),
         };
+        match self {
+            DecisionTool::NextSpeaker(rules) => rules.read(&arguments).map(TurnOutcome::Decide),
+            DecisionTool::Named(_) => Ok(TurnOutcome::Call(arguments)),
+        }
+    }
+}
+
+impl DecisionRules {
+    fn read(&self, arguments: &Json) -> Result<Selection, DecisionFault> {
         match arguments.get("action").and_then(Json::as_str) {
             Some("finish") => finish(arguments.get("reason")),
             Some("speak") => self.read_ids(arguments.get("participantIds")),
