@@ -169,11 +169,14 @@ test('a cancelled turn is run again from where its participant last settled', as
   await table.dispose();
 });
 
-test('a provider shared by two agents of one conversation fails the second with resource-reused', async () => {
+test('a provider shared by two agents of one conversation: the second does not open, with resource-reused', async () => {
   const provider = scripted(reply('one'), reply('two'));
   const table = roundtable([agent('ana', { provider }), agent('bo', { provider })]);
-  const result = await table.run();
-  assert.deepEqual([result.status, result.code], ['failed', 'resource-reused']);
+  await assert.rejects(table.run(), ({ code, cause }) => code === 'unavailable' && cause.code === 'resource-reused');
+  assert.deepEqual(
+    table.snapshot().messages.map(({ content }) => content),
+    ['one'],
+  );
   await table.dispose();
 });
 
