@@ -2,8 +2,8 @@
 //! replies travel coded (see [`codec`]), so dates keep their kind.
 
 use super::agent::{
-    AgentLoop, Effect, ExecutionRecord, Input, ModelCall, PermitCall, RecordBody, ToolOutcome, ToolRun, TurnFailure,
-    TurnResume, TurnStart,
+    AgentLoop, Effect, ExecutionRecord, Input, ModelCall, PermitCall, RecordBody, ToolOutcome, ToolRun, TurnContinue,
+    TurnFailure, TurnResume, TurnStart,
 };
 use super::checkpoint::{Checkpoint, CheckpointError, Restored};
 use super::codec;
@@ -205,6 +205,17 @@ enum WireInput {
         attempt_id: String,
         records: Vec<Json>,
         responses: Vec<Json>,
+        #[serde(default)]
+        retried: bool,
+        at: f64,
+    },
+    Continue {
+        turn_id: String,
+        attempt_id: String,
+        execution_id: String,
+        records: Vec<Json>,
+        #[serde(default)]
+        retried: bool,
         at: f64,
     },
     CacheAnswered {
@@ -282,6 +293,7 @@ impl WireInput {
                 attempt_id,
                 records,
                 responses,
+                retried,
                 at,
             } => Input::Resume(TurnResume {
                 conversation_id,
@@ -291,8 +303,12 @@ impl WireInput {
                 attempt_id,
                 records,
                 responses,
+                retried,
                 at,
             }),
+            WireInput::Continue { turn_id, attempt_id, execution_id, records, retried, at } => {
+                Input::Continue(TurnContinue { turn_id, attempt_id, execution_id, records, retried, at })
+            }
             WireInput::CacheAnswered { call_id, reply } => {
                 Input::CacheAnswered { call_id, reply: reply.map(value).transpose()? }
             }

@@ -99,6 +99,10 @@ pub struct Turn {
     pub open: Option<(Id, bool)>,
     /// The last attempt.
     pub attempt: Option<Id>,
+    /// The attempts before it, oldest first.
+    pub earlier: Vec<Id>,
+    /// A host has said that what is uncertain of them may be done again.
+    pub retried: bool,
     /// Answers to its requests.
     pub answers: Vec<ParticipantResponse>,
     /// What its attempts wrote down.
@@ -162,6 +166,7 @@ impl State {
             Event::AttemptStarted(e) => self.attempt_started(e),
             Event::AttemptStopped(at) => {
                 let turn = self.turn_in(&at.node_id, &at.position, |status| matches!(status, Status::InFlight))?;
+                turn.retried = false;
                 turn.open.take().map(|_| ()).ok_or_else(|| "no attempt is open".to_owned())
             }
             Event::Checkpointed(e) => self.checkpointed(e),
@@ -221,6 +226,8 @@ impl State {
             triggers: std::mem::take(&mut member.triggers),
             open: None,
             attempt: None,
+            earlier: Vec::new(),
+            retried: false,
             answers: Vec::new(),
             records: Records::default(),
         });
@@ -305,6 +312,7 @@ impl State {
             member.status = Status::Paused { reason: e.reason.clone(), ask: e.request.clone() };
             if let Some(turn) = &mut member.turn {
                 turn.open = None;
+                turn.retried = false;
                 turn.answers.clear();
             }
         }
@@ -318,7 +326,7 @@ impl State {
         let turn = state.turn.as_mut().filter(|turn| turn.position == at.position);
         let Some(turn) = turn else { return refuse("the turn is not the member's last") };
         match &state.status {
-            Status::Paused { .. } => {}
+            Status::Paused { ask, .. } => turn.retried = matches!(ask, Ask::Uncertain(_)),
             Status::InFlight if turn.open.is_some() => {}
             _ => return refuse("the turn is not paused"),
         }
@@ -333,7 +341,7 @@ impl State {
             return refuse("an attempt is open");
         }
         turn.open = Some((e.attempt_id.clone(), e.retry_safe));
-        turn.attempt = Some(e.attempt_id.clone());
+        turn.earlier.extend(turn.attempt.replace(e.attempt_id.clone()));
         self.attempts += 1;
         Ok(())
     }

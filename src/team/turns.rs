@@ -53,6 +53,11 @@ pub struct Run {
     pub input: String,
     /// Answers to its requests.
     pub answers: Vec<ParticipantResponse>,
+    /// The turn's attempts before this one, oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<Id>,
+    /// A host has said that what is uncertain of them may be done again.
+    pub retried: bool,
     /// How many messages came into its rooms after its input was made.
     pub newer: usize,
     /// For an agent: what its session is given.
@@ -202,6 +207,8 @@ impl Machine {
             base_revision: self.keeper.revision(),
             input: input.json,
             answers: turn.answers.clone(),
+            earlier: turn.earlier.clone(),
+            retried: turn.retried,
             newer: self.head.newer_messages(member),
             agent,
         })
@@ -246,6 +253,10 @@ impl Machine {
                     Some(code) => (None, failure(&at, code)),
                     None => (checkpoint, pause(&at, reason, Ask::Wait(requests))),
                 }
+            }
+            Returned::Thrown(thrown) if thrown.is_outcome_unknown() => {
+                let message: String = thrown.message.chars().filter(|c| !c.is_control()).collect();
+                (None, pause(&at, format!("uncertain: {message}").into(), Ask::Uncertain(attempt.clone())))
             }
             Returned::Thrown(thrown) if signalled && thrown.is_abort => (None, Event::AttemptStopped(at.clone())),
             Returned::Thrown(thrown) => {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { RuntimeParticipantError } from 'agent-roundtable';
-import { execution, open, reply, scripted, tool, turn } from './support/agent.mjs';
+import { execution, open, reply, scripted, settle, tool, turn } from './support/agent.mjs';
 
 const reused =
   (message = /./) =>
@@ -124,7 +124,7 @@ test('A89 an undecodable checkpoint: the new agent is disposed of, its objects a
   await (await open({ provider })).release();
 });
 
-test('a release while a turn runs waits for nothing, and the turn still ends', async () => {
+test('K8 a release while a turn runs waits for it, and its provider is held until then', async () => {
   let finish;
   const provider = scripted(
     () =>
@@ -134,8 +134,14 @@ test('a release while a turn runs waits for nothing, and the turn still ends', a
   );
   const lease = await open({ provider });
   const running = lease.session.runTurn(turn(), execution());
-  await new Promise((done) => setTimeout(done, 5));
-  await lease.release();
+  await settle();
+  let released = false;
+  const releasing = lease.release().then(() => (released = true));
+  await settle();
+  assert.equal(released, false);
+  await assert.rejects(open({ provider }), { code: 'resource-reused' });
   finish();
   assert.deepEqual(await running, { kind: 'speak', content: 'late' });
+  await releasing;
+  await (await open({ provider })).release();
 });

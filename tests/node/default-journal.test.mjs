@@ -78,7 +78,22 @@ test('A28 A29 the handles of one session share its records; those of another do 
   assert.equal((await other.read('e')).length, 0);
 });
 
-test('A30 A31 A33 clearing empties every execution of one session, for older handles too', async () => {
+test('A30 A31 A33 clearing drops executions of one session, for older handles too, and leaves all others', async () => {
+  const [name, name2] = [session(), session()];
+  const [journal, other] = [openDefaultJournal(name), openDefaultJournal(name2)];
+  await journal.append(record('1', 'a'));
+  await journal.append(record('2', 'b'));
+  await journal.append(record('3', 'c'));
+  await other.append(record('1', 'a'));
+  clearDefaultJournal(name, ['a', 'b', 'none']);
+  assert.deepEqual([await journal.read('a'), await journal.read('b')], [[], []]);
+  assert.equal((await journal.read('c')).length, 1, 'somebody else may wait for it');
+  assert.equal((await other.read('a')).length, 1);
+  await journal.append(record('1', 'a'));
+  assert.equal((await openDefaultJournal(name).read('a')).length, 1, 'it goes on being the same session');
+});
+
+test('A30 A33 clearing a session without saying what drops all of its executions', async () => {
   const [name, name2] = [session(), session()];
   const [journal, other] = [openDefaultJournal(name), openDefaultJournal(name2)];
   await journal.append(record('1', 'a'));
@@ -87,26 +102,35 @@ test('A30 A31 A33 clearing empties every execution of one session, for older han
   clearDefaultJournal(name);
   assert.deepEqual([await journal.read('a'), await journal.read('b')], [[], []]);
   assert.equal((await other.read('a')).length, 1);
-  await journal.append(record('1', 'a'));
-  assert.equal((await openDefaultJournal(name).read('a')).length, 1, 'it goes on being the same session');
 });
 
 test('A32 A35 clearing and forgetting what was never used is fine', () => {
   clearDefaultJournal(session());
+  clearDefaultJournal(session(), ['a']);
   forgetDefaultJournal(session());
 });
 
-test('A34 K12 a forgotten session opens empty, and an old handle does no harm', async () => {
+test('A34 K12 a forgotten session opens empty, and an old handle stays on its records', async () => {
+  for (const drop of [(name) => forgetDefaultJournal(name), (name) => clearDefaultJournal(name, ['e'])]) {
+    const name = session();
+    const old = openDefaultJournal(name);
+    await old.append(record('1'));
+    drop(name);
+    const fresh = openDefaultJournal(name);
+    assert.deepEqual([await fresh.read('e'), await old.read('e')], [[], []]);
+    await fresh.append(record('1', 'e', { result: 'other' }));
+    await old.append(record('2'));
+    assert.deepEqual([(await fresh.read('e')).length, (await old.read('e')).length], [2, 2]);
+  }
+});
+
+test('A29 sessions of one id in two places keep their records apart', async () => {
   const name = session();
-  const old = openDefaultJournal(name);
-  await old.append(record('1'));
-  forgetDefaultJournal(name);
-  const fresh = openDefaultJournal(name);
-  assert.deepEqual(await fresh.read('e'), []);
-  await old.append(record('2'));
-  assert.deepEqual(await fresh.read('e'), []);
-  await fresh.append(record('1', 'e', { result: 'other' }));
-  assert.equal((await fresh.read('e')).length, 1);
+  const [one, two] = [openDefaultJournal(name, 'one'), openDefaultJournal(name, 'two')];
+  await one.append(record('1', 'a'));
+  await two.append(record('1', 'a', { result: 'another' }));
+  clearDefaultJournal(name, ['a'], 'two');
+  assert.deepEqual([(await one.read('a')).length, (await two.read('a')).length], [1, 0]);
 });
 
 test('A27 what JSON has no place for is refused with its path', async () => {

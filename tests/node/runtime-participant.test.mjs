@@ -384,13 +384,13 @@ describe('an approval', () => {
         return never;
       }),
     );
-    const lease = await open(runtime);
+    const lease = await open(runtime, { settleTimeoutMs: 20 });
     const outcome = await lease.session.runTurn(turn('a1'), execution());
     const controller = new AbortController();
     const resuming = lease.session.resumeTurn(again('a2'), answers(outcome), execution({ signal: controller.signal }));
     await settle();
     controller.abort(new Error('stop'));
-    await assert.rejects(resuming, /stop/);
+    await assert.rejects(resuming, /stop/, 'a tool that never ends is not waited for for ever');
     await assert.rejects(lease.session.resumeTurn(again('a3'), answers(outcome), execution()), {
       code: 'EXECUTION_RECOVERY_REQUIRED',
     });

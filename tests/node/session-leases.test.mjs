@@ -1,6 +1,8 @@
 // What a session holds while it is open: its options, provider, tools, and itself.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { agentParticipant, sessionParticipant } from 'agent-roundtable';
+import { runtimeParticipant } from 'agent-roundtable/runtime';
 import { deferred, execution, reply, scripted, settle, turn } from './support/agent.mjs';
 import { arrayJournal, noting, open, resume } from './support/session.mjs';
 
@@ -160,4 +162,83 @@ test('ids of any length and script name a session', async () => {
   assert.ok(sessionId.length <= 512);
   assert.deepEqual(await lease.session.runTurn(turn(), execution()), speak('x'));
   await lease.release();
+});
+
+test('K8 a release waits for a turn, and ends one that was stopped or takes too long, before it disposes of anything', async () => {
+  const call = { id: 't', type: 'function', function: { name: 'write', arguments: '{}' } };
+  for (const where of ['model', 'tool', 'stubborn tool']) {
+    for (const first of ['release', 'abort']) {
+      const order = [];
+      const controller = new AbortController();
+      const until = (signal) =>
+        new Promise((_resolve, reject) => {
+          signal.addEventListener('abort', () => {
+            order.push('stopped');
+            if (where !== 'stubborn tool') reject(signal.reason);
+          });
+        });
+      const replies = where === 'model' ? [(_m, { signal }) => until(signal)] : [reply(null, { toolCalls: [call] })];
+      const options = {
+        provider: scripted(...replies),
+        tools: [noting('write', (_args, { signal }) => until(signal))],
+        permissions: { allow: ['*'] },
+        dispose: () => void order.push('disposed'),
+      };
+      // Where it is stopped first, the time it has is not waited for.
+      const lease = await open(options, { settleTimeoutMs: first === 'abort' ? 2 ** 31 - 1 : 20 });
+      const running = lease.session.runTurn(turn(), execution({ signal: controller.signal }));
+      void running.catch(() => order.push('over'));
+      await settle();
+      if (first === 'abort') controller.abort(new Error('enough'));
+      await Promise.all([lease.release(), lease.release()]);
+      assert.deepEqual(order, ['stopped', 'over', 'disposed'], `${where}, ${first}`);
+      await assert.rejects(running, first === 'abort' ? /enough/ : { code: 'disposed' });
+    }
+  }
+});
+
+test('K8 a turn that ends while its session is released gives its outcome', async () => {
+  const said = deferred();
+  const lease = await open({ provider: scripted(() => said.promise) });
+  const running = lease.session.runTurn(turn(), execution());
+  await settle();
+  const releasing = lease.release();
+  await assert.rejects(lease.session.runTurn(turn(), execution()), { code: 'disposed' });
+  said.resolve(reply('late'));
+  assert.deepEqual(await running, speak('late'));
+  await releasing;
+});
+
+test('K8 a tool that releases its own session does not wait for itself', async () => {
+  const call = { id: 't', type: 'function', function: { name: 'write', arguments: '{}' } };
+  const tools = [noting('write', () => lease.release().then(() => 'released'))];
+  const options = { provider: scripted(reply(null, { toolCalls: [call] })), tools, permissions: { allow: ['*'] } };
+  const lease = await open(options, { settleTimeoutMs: 20 });
+  await assert.rejects(lease.session.runTurn(turn(), execution()), { code: 'disposed' });
+  await lease.release();
+});
+
+test('settleTimeoutMs outside its bounds is refused', () => {
+  for (const settleTimeoutMs of [-1, 0.5, 2 ** 31, NaN, '5', null])
+    for (const create of [sessionParticipant, agentParticipant, runtimeParticipant])
+      assert.throws(() => create({ id: 'x', runtime: { id: 'r', version: '1' }, settleTimeoutMs }), {
+        code: 'invalid-config',
+        message: /^settleTimeoutMs/,
+      });
+});
+
+test('A58 a conversation of the same id on another store leaves the records of a wait alone', async () => {
+  const call = { id: 't', type: 'function', function: { name: 'write', arguments: '{}' } };
+  const tools = () => [noting('write')];
+  const first = await open({ provider: scripted(reply(null, { toolCalls: [call] })), tools: tools() });
+  const { requests } = await first.session.runTurn(turn('a1'), execution());
+  const checkpoint = await first.session.checkpoint();
+  await first.release();
+  // Another conversation: opened, run, and released.
+  const other = await open({ provider: scripted(reply('other')) });
+  assert.deepEqual(await other.session.runTurn(turn('b1'), execution()), speak('other'));
+  await other.release();
+  const again = await open({ provider: scripted(reply('done')), tools: tools() }, { checkpoint });
+  assert.deepEqual(await resume(again, requests), speak('done'));
+  await again.release();
 });

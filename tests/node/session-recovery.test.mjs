@@ -21,9 +21,12 @@ async function parked({ journal, replies = [call()], extra = {} } = {}) {
 }
 
 /** Reopens it, with another provider and other tools of the same make. */
-async function reopened(checkpoint, { journal, replies = [reply('done')], write = noting('write'), extra = {} } = {}) {
+async function reopened(
+  checkpoint,
+  { journal, replies = [reply('done')], write = noting('write'), extra = {}, settleTimeoutMs } = {},
+) {
   const provider = scripted(...replies);
-  const participant = { checkpoint, ...(journal ? { journal: () => journal } : {}) };
+  const participant = { checkpoint, settleTimeoutMs, ...(journal ? { journal: () => journal } : {}) };
   const lease = await open({ provider, tools: [write], ...extra }, participant);
   return { lease, provider, write };
 }
@@ -397,15 +400,37 @@ describe('reopened', () => {
     const stopped = resume(first.lease, requests, true, execution({ signal: controller.signal }));
     await settle();
     controller.abort(new Error('enough'));
-    await assert.rejects(stopped, /enough/);
-    finish.resolve('late');
+    let over = false;
+    void stopped.catch(() => (over = true));
     await settle();
+    assert.equal(over, false, 'a tool that must not run twice is waited for');
+    finish.resolve('late');
+    await assert.rejects(stopped, /enough/);
     await first.lease.release();
     const second = await reopened(checkpoint);
     assert.deepEqual(await resume(second.lease, requests), done);
     assert.deepEqual(second.write.calls, []);
     assert.equal(second.provider.requests[0].messages.at(-1).content, 'late');
     await second.lease.release();
+  });
+
+  test('a stopped turn waits no longer than it may; what its tool comes to then is not on record', async () => {
+    const { requests, checkpoint } = await parked();
+    const finish = deferred();
+    const write = noting('write', () => finish.promise);
+    const first = await reopened(checkpoint, { write, settleTimeoutMs: 5 });
+    const controller = new AbortController();
+    const stopped = resume(first.lease, requests, true, execution({ signal: controller.signal }));
+    await settle();
+    controller.abort(new Error('enough'));
+    await assert.rejects(stopped, /enough/);
+    const again = { code: 'EXECUTION_RECOVERY_REQUIRED', message: /write/ };
+    await assert.rejects(resume(first.lease, requests), again);
+    finish.resolve('too late');
+    await settle();
+    await assert.rejects(resume(first.lease, requests), again);
+    assert.equal(write.calls.length, 1);
+    await first.lease.release();
   });
 
   test('a call that was stopped between its intent and its effect is known not to have run', async () => {
@@ -428,6 +453,92 @@ describe('reopened', () => {
     assert.match(second.provider.requests[0].messages.at(-1).content, /not-run/);
     await second.lease.release();
   });
+
+  for (const [where, journalOf] of [
+    ['the default journal', () => ({})],
+    ['a journal of the host', () => ({ journal: arrayJournal() })],
+  ]) {
+    /** Runs an allowed tool, and is stopped when it has run once and the model is asked again. */
+    const stopped = async ({ journal }, write) => {
+      const controller = new AbortController();
+      const second = () => {
+        controller.abort(new Error('enough'));
+        return new Promise(() => {});
+      };
+      const options = { provider: scripted(call(), second), tools: [write], permissions: { allow: ['*'] } };
+      const lease = await open(options, journal ? { journal: () => journal } : {});
+      const running = lease.session.runTurn(turn('a1'), execution({ signal: controller.signal }));
+      await assert.rejects(running, /enough/);
+      await lease.release();
+    };
+    const next = { ...turn('a1'), attemptId: 'a2', earlierAttempts: ['a1'] };
+
+    test(`C32 a first attempt that was stopped goes on from ${where}: no effect twice, no reply paid twice`, async () => {
+      const kept = journalOf();
+      const write = noting('write');
+      await stopped(kept, write);
+      const again = noting('write');
+      const provider = scripted(reply('done'));
+      const options = { provider, tools: [again], permissions: { allow: ['*'] } };
+      const lease = await open(options, kept.journal ? { journal: () => kept.journal } : {});
+      const noted = services();
+      assert.deepEqual(await lease.session.runTurn(next, execution({ services: noted })), done);
+      assert.deepEqual([write.calls.length, again.calls.length], [1, 0]);
+      assert.deepEqual(
+        provider.requests[0].messages.map(({ content }) => content),
+        ['### From ana\n> hello', null, 'write ran'],
+      );
+      assert.equal(noted.log.filter(([kind]) => kind === 'admit').length, 1);
+      const { append, data } = await lease.session.checkpoint();
+      assert.deepEqual([append.length, data.pending], [4, null]);
+      if (kept.journal === undefined) {
+        const records = openDefaultJournal(data.sessionId);
+        assert.deepEqual([await records.read('a1'), await records.read('a2')], [[], []]);
+      }
+      await lease.release();
+    });
+  }
+
+  test('C32 a first attempt that began no tool begins anew', async () => {
+    const controller = new AbortController();
+    const hanging = () => {
+      controller.abort(new Error('enough'));
+      return new Promise(() => {});
+    };
+    const first = await open({ provider: scripted(hanging) });
+    await assert.rejects(first.session.runTurn(turn('a1'), execution({ signal: controller.signal })), /enough/);
+    await first.release();
+    const provider = scripted(reply('done'));
+    const lease = await open({ provider });
+    const next = { ...turn('a1', [['ana', 'hello again']]), attemptId: 'a2', earlierAttempts: ['a1'] };
+    assert.deepEqual(await lease.session.runTurn(next, execution()), done);
+    assert.equal(provider.requests[0].messages[0].content, '### From ana\n> hello again');
+    await lease.release();
+  });
+
+  for (const reconciled of [undefined, 'retry']) {
+    test(`C49 a tool without a result ${reconciled ? 'runs again where a host said so' : 'is for the host to judge'}`, async () => {
+      const journal = arrayJournal();
+      const hanging = noting('write', () => new Promise(() => {}));
+      const options = { provider: scripted(call()), tools: [hanging], permissions: { allow: ['*'] } };
+      const first = await open(options, { journal: () => journal });
+      const running = first.session.runTurn(turn('a1'), execution());
+      void running.catch(() => undefined);
+      await settle();
+      await first.release();
+      await assert.rejects(running, { code: 'disposed' });
+      const write = noting('write');
+      const second = { provider: scripted(reply('done')), tools: [write], permissions: { allow: ['*'] } };
+      const lease = await open(second, { journal: () => journal });
+      const next = { ...turn('a1'), attemptId: 'a2', earlierAttempts: ['a1'], ...(reconciled ? { reconciled } : {}) };
+      const continued = lease.session.runTurn(next, execution());
+      if (reconciled) assert.deepEqual(await continued, done);
+      else await assert.rejects(continued, { code: 'EXECUTION_RECOVERY_REQUIRED', message: /write/ });
+      assert.equal(write.calls.length, reconciled ? 1 : 0);
+      if (reconciled) assert.equal(write.calls[0].idempotencyKey, hanging.calls[0].idempotencyKey);
+      await lease.release();
+    });
+  }
 
   test('_CONFLICT another answer to an answered request, and an answer id that belongs to another', async () => {
     const { requests, checkpoint } = await parked();
@@ -523,12 +634,14 @@ describe('K10 what an abort or a failing observer leaves behind', () => {
     }
   });
 
-  test('K10 a wait that was never saved leaves nothing for the next session', async () => {
+  test('K10 a wait that was never saved leaves nothing once its turn has settled', async () => {
     const { checkpoint } = await parked();
-    const { sessionId } = checkpoint.data;
-    assert.equal((await openDefaultJournal(sessionId).read('a1')).length, 3);
+    const journal = openDefaultJournal(checkpoint.data.sessionId);
+    assert.equal((await journal.read('a1')).length, 3);
     const lease = await open({ provider: scripted(reply('done')) });
-    assert.equal((await openDefaultJournal(sessionId).read('a1')).length, 0);
+    const next = { ...turn('a1'), attemptId: 'a2', earlierAttempts: ['a1'] };
+    assert.deepEqual(await lease.session.runTurn(next, execution()), done);
+    assert.deepEqual([await journal.read('a1'), await journal.read('a2')], [[], []]);
     await lease.release();
   });
 

@@ -95,6 +95,47 @@ describe('in one process', () => {
     await first.dispose();
   });
 
+  test('A58 two conversations of one id and one seed, in two stores, know nothing of each other', async () => {
+    const conversationId = `sessions-${count++}`;
+    const made = ['one', 'two'].map((said) => {
+      const model = (messages) => {
+        const results = messages.filter(({ role }) => role === 'tool');
+        return results.length === 0 ? calling(['t1', 'write', { path: said }]) : reply(`${said} done`);
+      };
+      return process_({ model });
+    });
+    const tables = made.map(({ agent }) => create([agent], { conversationId, seed: 'the same' }));
+    const waiting = await Promise.all(tables.map((table) => table.run()));
+    assert.deepEqual(
+      waiting.map(({ requests: [{ data }] }) => data.arguments),
+      [{ path: 'one' }, { path: 'two' }],
+    );
+    for (const [index, table] of tables.entries()) {
+      await answerAll(table, waiting[index]);
+      await table.run();
+    }
+    assert.deepEqual(tables.map(words), [['one done'], ['two done']]);
+    await Promise.all(tables.map((table) => table.dispose()));
+    assert.deepEqual(
+      made.map(({ world }) => world.length),
+      [1, 1],
+    );
+  });
+
+  test('A76 a parked wait is found again where its record is reached through another store object, or copied', async () => {
+    for (const move of [durable, async (store, id) => storeOf(id, await batchesOf(store, id))]) {
+      const made = process_();
+      const table = create([made.agent]);
+      const waiting = await table.run();
+      await table.dispose();
+      const again = await load(table.id, await move(table.store, table.id), made);
+      await answerAll(again, waiting);
+      await again.run();
+      assert.deepEqual([words(again), made.world.length], [['done: written'], 1]);
+      await again.dispose();
+    }
+  });
+
   test('A70 C30b denied with a reason, or withdrawn: the model is told, nothing runs', async () => {
     for (const withdrawn of [false, true]) {
       const made = process_();
@@ -211,6 +252,140 @@ describe('in one process', () => {
   });
 });
 
+describe('a run that is cancelled while a tool runs', () => {
+  const once = {
+    reference: { id: 'once', version: '1' },
+    select: ({ turns }) =>
+      turns.length === 0 ? { kind: 'speak', participantId: 'ana' } : { kind: 'finish', reason: '' },
+  };
+
+  /** A session whose tool ends when the test says so; `gated` asks first. Running until the tool does. */
+  async function working({ gated, recovery, idempotent = false, limits = {}, store }) {
+    const finish = deferred();
+    const began = deferred();
+    const world = [];
+    const tools = () => [
+      noting(
+        'write',
+        (_args, context) => {
+          world.push(context.idempotencyKey);
+          began.resolve();
+          return world.length === 1 ? finish.promise : 'written again';
+        },
+        { idempotent },
+      ),
+    ];
+    const participant = sessionParticipant({
+      id: 'ana',
+      runtime: { id: 'runtime-of-ana', version: '1' },
+      createSessionOptions: () => ({
+        provider: { name: 'p', chat: async (messages) => writer(messages) },
+        model: 'm',
+        tools: tools(),
+        permissions: gated ? { ask: ['*'] } : { allow: ['*'] },
+      }),
+    });
+    const table = create([participant], {
+      recovery,
+      limits: { maxTurnsPerRun: 1, ...limits },
+      selector: once,
+      ...(store ? { store } : {}),
+    });
+    if (gated) await answerAll(table, await table.run());
+    const controller = new AbortController();
+    const running = table.run({ signal: controller.signal });
+    await began.promise;
+    return { table, controller, running, finish, world, agent: participant };
+  }
+
+  const each = [true, false].flatMap((gated) => ['durable', 'none'].map((recovery) => ({ gated, recovery })));
+  const named = ({ gated, recovery }) => `${gated ? 'an approved' : 'an allowed'} tool, recovery ${recovery}`;
+
+  for (const kind of each) {
+    test(`C31 C32 it is awaited, and its result is used by the next run: ${named(kind)}`, async () => {
+      const { table, controller, running, finish, world } = await working(kind);
+      controller.abort();
+      let over = false;
+      void running.then(() => (over = true));
+      await settle();
+      assert.equal(over, false);
+      finish.resolve('written late');
+      assert.equal((await running).status, 'cancelled');
+      assert.deepEqual(words(table), []);
+      await table.run();
+      assert.deepEqual([words(table), world.length], [['done: written late'], 1]);
+      await table.dispose();
+    });
+
+    test(`C36 C49 beyond settleTimeoutMs it is the host that decides: ${named(kind)}`, async () => {
+      for (const decision of ['retry', 'settle', 'fail']) {
+        const made = await working({ ...kind, limits: { settleTimeoutMs: 20 } });
+        const { table, controller, running, world } = made;
+        controller.abort();
+        assert.equal((await running).status, 'cancelled');
+        assert.equal(table.snapshot().status, 'recovery-required');
+        const refused = await table.run().catch((error) => error);
+        assert.equal(refused.code, 'recovery-required');
+        const [{ turnId }] = refused.turns;
+        const { revision: expectedRevision } = table.snapshot();
+        const decisions = {
+          retry: { kind: 'retry' },
+          settle: {
+            kind: 'settle',
+            outcome: { kind: 'speak', content: 'it was written' },
+            checkpoint: { version: 'session/1', data: null },
+          },
+          fail: { kind: 'fail', message: 'lost' },
+        };
+        await table.reconcile({ turnId, expectedRevision, by: 'host', decision: decisions[decision] });
+        const { status } = await table.run();
+        if (decision === 'retry') assert.deepEqual([words(table), world.length], [['done: written again'], 2]);
+        if (decision === 'settle') assert.deepEqual([words(table)[0], world.length], ['it was written', 1]);
+        if (decision === 'fail') assert.deepEqual([status, world.length], ['failed', 1]);
+        await table.dispose();
+      }
+    });
+  }
+
+  test('C32 a tool that may run twice is not waited for, and runs again under its key', async () => {
+    for (const gated of [true, false]) {
+      const { table, controller, running, world } = await working({ gated, recovery: 'durable', idempotent: true });
+      controller.abort();
+      assert.equal((await running).status, 'cancelled');
+      await table.run();
+      assert.deepEqual([words(table), world.length, new Set(world).size], [['done: written again'], 2, 1]);
+      await table.dispose();
+    }
+  });
+
+  test('C45 a result that the store did not take leaves the turn to the host, and no effect is repeated', async () => {
+    for (const gated of [true, false]) {
+      const kept = durable();
+      let broken = false;
+      const append = async (batch) => {
+        if (broken) throw new Error('disk full');
+        return kept.append(batch);
+      };
+      const made = await working({ gated, recovery: 'durable', store: { ...kept, append } });
+      broken = true;
+      made.finish.resolve('written');
+      const failed = await made.running.catch((error) => error);
+      assert.equal(failed.code, 'unavailable');
+      broken = false;
+      const refused = await made.table.run().catch((error) => error);
+      assert.equal(refused.code, 'recovery-required', refused.stack);
+      assert.match(refused.turns[0].error, /write/);
+      assert.equal(made.world.length, 1);
+      const { revision: expectedRevision } = made.table.snapshot();
+      const decision = { kind: 'retry' };
+      await made.table.reconcile({ turnId: refused.turns[0].turnId, expectedRevision, by: 'host', decision });
+      await made.table.run();
+      assert.deepEqual([words(made.table), made.world.length], [['done: written again'], 2]);
+      await made.table.dispose();
+    }
+  });
+});
+
 describe('across a restart', () => {
   /** A conversation that is parked, and its store as another process finds it. */
   async function parked(options = {}) {
@@ -290,12 +465,14 @@ describe('across a restart', () => {
       const left = await storeOf(table.id, batches.slice(0, cut));
       const fresh = process_({ model: twice, world: [...happened] });
       let handle;
+      let recovered = false;
       try {
         handle = await load(table.id, left, fresh);
         ends.continued++;
       } catch (error) {
         assert.equal(error.code, 'recovery-required', `batch ${cut}: ${error.message}`);
         ends.recovery++;
+        recovered = true;
         handle = await load(table.id, left, fresh, { unsettled: 'reconcile' });
         const [turn] = error.turns;
         const { revision: expectedRevision } = handle.snapshot();
@@ -307,20 +484,17 @@ describe('across a restart', () => {
         });
         ends.retried++;
       }
-      let result = await handle.run({ limits: { maxTurnsPerRun: 1 } }).catch((error) => error);
+      let result = await handle.run({ limits: { maxTurnsPerRun: 1 } });
       for (let step = 0; step < 5 && result.status === 'waiting'; step++) {
         await answerAll(handle, result);
         result = await handle.run({ limits: { maxTurnsPerRun: 1 } });
       }
-      if (result instanceof Error) {
-        assert.equal(result.code, 'recovery-required', `batch ${cut}: ${result.message}`);
-        assert.deepEqual(fresh.world, happened, `batch ${cut}: nothing more happened`);
-      } else {
-        assert.equal(words(handle)[0], 'done', `batch ${cut}`);
-        assert.ok(fresh.world.length >= 2, `batch ${cut}`);
-        const seen = new Set(fresh.world);
-        assert.equal(seen.size, fresh.world.length, `batch ${cut}: an effect happened twice`);
-      }
+      assert.equal(words(handle)[0], 'done', `batch ${cut}`);
+      const seen = new Set(fresh.world);
+      assert.equal(seen.size, 2, `batch ${cut}`);
+      // A host that says `retry` without looking repeats the one effect whose result was lost, and no other.
+      const most = recovered ? 3 : 2;
+      assert.ok(fresh.world.length <= most, `batch ${cut}: ${fresh.world}`);
       await handle.dispose();
     }
     assert.ok(ends.continued >= 3 && ends.recovery >= 3, JSON.stringify(ends));

@@ -145,22 +145,35 @@ impl Rig {
         self.run(&format!(r#"{{"kind":"start","turnId":"t","attemptId":"{attempt}","input":"hello","at":1000}}"#))
     }
 
+    /// Goes on with a first attempt that was stopped.
+    pub fn go_on(&mut self, retried: bool) -> End {
+        self.attempts += 1;
+        self.execution_id = text(&self.journal[0], "executionId");
+        self.run(&format!(
+            r#"{{"kind":"continue","turnId":"t","attemptId":"a{}","executionId":"{}","records":[{}],"retried":{retried},"at":5000}}"#,
+            self.attempts,
+            self.execution_id,
+            self.records(),
+        ))
+    }
+
+    /// The records of the execution.
+    fn records(&self) -> String {
+        let own = self.journal.iter().filter(|record| text(record, "executionId") == self.execution_id);
+        own.map(Json::canonical).collect::<Vec<_>>().join(",")
+    }
+
     /// Continues the turn; answers are texts of `{request, responseId, response}`.
     pub fn resume(&mut self, answers: &[String]) -> End {
         self.attempts += 1;
         if let Some(pending) = self.agent.pending() {
             self.execution_id = pending.execution_id.clone();
         }
-        let records: Vec<String> = self
-            .journal
-            .iter()
-            .filter(|record| text(record, "executionId") == self.execution_id)
-            .map(Json::canonical)
-            .collect();
+        let records = self.records();
         self.run(&format!(
             r#"{{"kind":"resume","conversationId":"c","participantId":"bot","turnId":"t","groupId":"g","attemptId":"a{}","records":[{}],"responses":[{}],"at":5000}}"#,
             self.attempts,
-            records.join(","),
+            records,
             answers.join(",")
         ))
     }

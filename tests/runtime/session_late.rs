@@ -103,7 +103,11 @@ fn tell(rig: &mut Rig, input: &str) -> (Vec<String>, Vec<Json>) {
 
 /// A turn that calls `read` and `write`, both allowed, up to where their intents are being written down.
 fn intending() -> Rig {
-    let mut rig = Rig::new(&options(false), model);
+    intending_of(false)
+}
+
+fn intending_of(idempotent: bool) -> Rig {
+    let mut rig = Rig::new(&options(idempotent), model);
     tell(&mut rig, r#"{"kind":"start","turnId":"t","attemptId":"a","input":"hi","at":0}"#);
     tell(&mut rig, r#"{"kind":"appended","callId":"a:call:1","at":0}"#);
     let calls = reply("", &[("t1", "read", r#"{"n":1}"#), ("t2", "write", r#"{"n":2}"#)]);
@@ -130,19 +134,83 @@ fn a_call_that_was_stopped_before_it_ran_is_on_record_as_not_run() {
 }
 
 #[test]
-fn a_tool_that_ends_after_its_turn_is_on_record_once() {
+fn a_stopped_turn_ends_when_the_tools_that_must_not_run_twice_have_their_results() {
     let mut rig = intending();
     let returned = |index: usize| {
         format!(r#"{{"kind":"tool-returned","callId":"a:call:1","index":{index},"at":0,"result":{{"late":{index}}}}}"#)
     };
     assert_eq!(tell(&mut rig, r#"{"kind":"appended","callId":"a:call:1","at":0}"#).0, ["run-tools"]);
+    assert_eq!(tell(&mut rig, r#"{"kind":"aborted"}"#).0, [""; 0]);
     assert_eq!(tell(&mut rig, &returned(0)).0, ["record"]);
-    assert_eq!(tell(&mut rig, r#"{"kind":"aborted"}"#).0, ["fail"]);
-    assert_eq!(tell(&mut rig, &returned(0)).0, [""; 0]);
+    assert_eq!(tell(&mut rig, &returned(0)).0, [""; 0], "once");
     let (kinds, effects) = tell(&mut rig, &returned(1));
-    assert_eq!(kinds, ["record"]);
+    assert_eq!(kinds, ["record", "fail"], "and no further call is made");
     assert!(effects[0].canonical().contains(r#""result":{"late":1}"#));
+    assert_eq!(text(&effects[1], "code"), "aborted");
     assert_eq!(tell(&mut rig, &returned(1)).0, [""; 0]);
+}
+
+#[test]
+fn a_stopped_turn_that_is_told_again_waits_no_longer() {
+    let mut rig = intending();
+    assert_eq!(tell(&mut rig, r#"{"kind":"appended","callId":"a:call:1","at":0}"#).0, ["run-tools"]);
+    assert_eq!(tell(&mut rig, r#"{"kind":"aborted"}"#).0, [""; 0]);
+    let (kinds, effects) = tell(&mut rig, r#"{"kind":"delta-failed"}"#);
+    assert_eq!((kinds, text(&effects[0], "code")), (vec!["fail".to_owned()], "aborted".to_owned()));
+    let late = r#"{"kind":"tool-returned","callId":"a:call:1","index":0,"at":0,"result":1}"#;
+    assert_eq!(tell(&mut rig, late).0, [""; 0], "another attempt may have made it again");
+}
+
+#[test]
+fn a_stopped_turn_does_not_wait_for_a_tool_that_may_run_again() {
+    let mut rig = intending_of(true);
+    assert_eq!(tell(&mut rig, r#"{"kind":"appended","callId":"a:call:1","at":0}"#).0, ["run-tools"]);
+    assert_eq!(tell(&mut rig, r#"{"kind":"aborted"}"#).0, ["fail"]);
+}
+
+/// A first attempt that reads, which is allowed, and died when the journal had so many records.
+fn dead_at_first(records: usize, idempotent: bool) -> (Rig, String) {
+    let mut rig = Rig::new(&options(idempotent), |history| match replies(history) {
+        0 => reply("", &[("t", "read", r#"{"n":1}"#)]),
+        _ => reply("live", &[]),
+    });
+    let checkpoint = rig.checkpoint();
+    rig.dies_at = Some(records); // start, request, response, intent, result
+    assert_eq!(rig.start(), End::Died);
+    (rig, checkpoint)
+}
+
+#[test]
+fn a_first_attempt_that_was_stopped_goes_on_from_its_records() {
+    let (first, checkpoint) = dead_at_first(5, false);
+    let mut next = first.reopened(&checkpoint, &first.journal, &first.deeds);
+    assert_eq!(next.go_on(false), End::Speak("live".into()));
+    assert_eq!((next.deeds.len(), next.requested.len()), (1, 1), "neither the call nor the tool is repeated");
+    assert_eq!(next.history.len(), 4, "the input, the call, its result, the words");
+}
+
+#[test]
+fn a_first_attempt_of_which_a_tool_has_no_result_goes_on_where_the_tool_or_the_host_allows_it() {
+    for (idempotent, retried) in [(false, false), (true, false), (false, true)] {
+        let (first, checkpoint) = dead_at_first(4, idempotent);
+        let deeds = vec![("key".to_owned(), "{}".to_owned())];
+        let mut next = first.reopened(&checkpoint, &first.journal, &deeds);
+        let end = next.go_on(retried);
+        if idempotent || retried {
+            assert_eq!((end, next.deeds.len()), (End::Speak("live".into()), 2));
+        } else {
+            assert!(matches!(&end, End::Fail(code, why) if code == "recovery-required" && why.contains("read")));
+            assert_eq!(next.deeds, deeds, "nothing runs");
+        }
+    }
+}
+
+#[test]
+fn records_of_a_first_attempt_that_cannot_be_continued_are_for_the_host_to_judge() {
+    let (first, checkpoint) = dead_at_first(5, false);
+    let mut next = first.reopened(&checkpoint, &first.journal[1..], &first.deeds);
+    assert!(matches!(next.go_on(true), End::Fail(code, _) if code == "recovery-required"));
+    assert_eq!(next.deeds, first.deeds);
 }
 
 #[test]

@@ -23,7 +23,7 @@ test('A76 F a process is killed while an approval is parked; another answers it 
 });
 
 for (const once of [false, true]) {
-  const whose = once ? 'one that must not run twice stays alone' : 'an idempotent one runs again under its key';
+  const whose = once ? 'only a host that says `retry` repeats it' : 'an idempotent one runs again under its key';
   test(`C48 F a process is killed while a tool runs; the next must reconcile, and then ${whose}`, async (t) => {
     const folder = await temporary(t);
     const env = once ? { ONCE: '1' } : {};
@@ -34,14 +34,43 @@ for (const once of [false, true]) {
     const second = start(t, folder, env);
     assert.equal((await second.ask('approve c')).code, 'recovery-required');
     assert.equal((await effects(folder, 'c')).length, 1, 'refusing runs nothing');
-    const { status, message } = await second.ask('finish c');
-    const keys = (await effects(folder, 'c')).map((line) => line.split(' ')[0]);
     if (once) {
-      assert.deepEqual([status, keys.length], ['failed', 1], 'nobody can know whether its effect is complete');
-      assert.match(message, /file_note/);
-    } else {
-      assert.deepEqual([status, keys.length, new Set(keys).size], ['completed', 2, 1]);
+      assert.equal((await second.ask('settle c')).status, 'completed');
+      assert.equal((await effects(folder, 'c')).length, 1, 'the host knew what had come of it');
+      return;
     }
+    const { status } = await second.ask('finish c');
+    const keys = (await effects(folder, 'c')).map((line) => line.split(' ')[0]);
+    assert.deepEqual([status, keys.length, new Set(keys).size], ['completed', 2, 1]);
+  });
+}
+
+for (const gate of ['ask', 'allow']) {
+  test(`C31 F a run is cancelled while its tool runs, gate ${gate}; another process goes on with its result`, async (t) => {
+    const folder = await temporary(t);
+    const env = { ONCE: '1', GATE: gate, SLOW: '1' };
+    const first = start(t, folder, env);
+    if (gate === 'ask') assert.equal((await first.ask('ask c')).status, 'waiting');
+    assert.deepEqual(await first.ask(`${gate === 'ask' ? 'approve' : 'ask'} c`), { running: true });
+    assert.deepEqual(await first.ask('cancel c'), { status: 'cancelled', said: [] });
+    await first.kill();
+    const second = start(t, folder, env);
+    const end = await second.ask('continue c');
+    assert.deepEqual(end, { status: 'completed', said: ['The tool said {"filed":true}'] });
+    assert.equal((await effects(folder, 'c')).length, 1);
+  });
+
+  test(`C48 C49 F a process is killed while a tool runs, gate ${gate}: a retry repeats that tool alone`, async (t) => {
+    const folder = await temporary(t);
+    const env = { ONCE: '1', GATE: gate };
+    const first = start(t, folder, { ...env, HANG: '1' });
+    if (gate === 'ask') assert.equal((await first.ask('ask c')).status, 'waiting');
+    assert.deepEqual(await first.ask(`${gate === 'ask' ? 'approve' : 'ask'} c`), { running: true });
+    await first.kill();
+    const second = start(t, folder, env);
+    assert.equal((await second.ask('finish c')).status, 'completed');
+    const keys = (await effects(folder, 'c')).map((line) => line.split(' ')[0]);
+    assert.deepEqual([keys.length, new Set(keys).size], [2, 1]);
   });
 }
 

@@ -2,6 +2,7 @@
 
 import type { EngineLink } from '../engine.js';
 import { isRoundRobin } from '../round-robin.js';
+import { placeOf } from './place.js';
 import type { ConversationStore } from '../store-types.js';
 import type {
   Clock,
@@ -33,6 +34,8 @@ export interface SelectorPorts {
 
 /** The store's functions that a running conversation uses. */
 export type StorePorts = Pick<ConversationStore, 'create' | 'read' | 'claim' | 'renew' | 'release' | 'append'> & {
+  /** What tells it apart, within this process. */
+  readonly place?: string;
   /** For events of before a compaction. */
   readonly load?: ConversationStore['load'] | undefined;
 };
@@ -140,6 +143,7 @@ export function readStore(value: unknown, config: { [key: string]: PlainOption }
   const given = object(value, 'store');
   copyMembers({ storeDurability: given['durability'] }, ['storeDurability'], 'store', 'id', config);
   return {
+    place: placeOf(given),
     create: method(given, 'create', 'store') as StorePorts['create'],
     read: method(given, 'read', 'store') as StorePorts['read'],
     claim: method(given, 'claim', 'store') as StorePorts['claim'],

@@ -24,6 +24,7 @@ import { checkCheckpoint, checkOutcome, checkSelection } from './outcomes.js';
 import { priceJson } from './pricing.js';
 import { turnServices } from './services.js';
 import { Sessions } from './sessions.js';
+import { placedIn, placeOf } from './place.js';
 import { type StoreAnswer, StorePort } from './store-port.js';
 import { ThrownValues, thrownJson } from './thrown.js';
 
@@ -57,6 +58,7 @@ export class Ports implements EnginePorts {
   readonly #purpose: string | undefined;
   readonly #participants: SelectionContext['participants'];
   readonly #store: StorePort;
+  readonly #place: string;
   readonly #batches: Batches;
   readonly #sessions: Sessions;
   readonly #attempts = new Attempts();
@@ -91,6 +93,7 @@ export class Ports implements EnginePorts {
     this.mirror = new Mirror(conversationId, purpose, this.#participants);
     const store = options.store ?? new MemoryConversationStore({ clock: { now: () => this.#time.now() } });
     this.#batches = store;
+    this.#place = options.store?.place ?? placeOf(store);
     this.#store = new StorePort(
       this,
       conversationId,
@@ -239,7 +242,7 @@ export class Ports implements EnginePorts {
     this.#sessions.open(
       session,
       agent,
-      { conversationId: this.#conversationId, participantId, ...saved, ...this.#origin },
+      placedIn({ conversationId: this.#conversationId, participantId, ...saved, ...this.#origin }, this.#place),
       ({ canResume, canCheckpoint }) =>
         this.engine.use((handle) => handle.settleNumber(slot, (canResume ? 1 : 0) + (canCheckpoint ? 2 : 0))),
       failed,

@@ -17,6 +17,7 @@ import { type Agent, readAgent, type SessionIdentity } from './agent-options.js'
 import { AgentTurn, type TurnSetting } from './agent-turn.js';
 import { ExecutionError, RuntimeParticipantError } from './errors.js';
 import { History } from './history.js';
+import { untilOver } from './stop.js';
 import type { AgentOptions, ExecutionJournal, SessionOptions } from './types.js';
 
 /** From a turn to the text of its runtime's input. */
@@ -32,6 +33,8 @@ export interface SessionSetting {
   /** Whose session it is, where it has a permission gate. */
   readonly identity?: SessionIdentity;
   readonly render: Render;
+  /** How long a turn that was stopped waits for its tools, and a release for its turn. */
+  readonly settleTimeoutMs: number;
   /** Frees the claimed objects. */
   readonly free: () => void;
   /** Told what differs from the agent that wrote the checkpoint. */
@@ -116,6 +119,8 @@ export class AgentSession implements ParticipantSession {
   /** Turns that run, and calls of turns that are over: what still uses the handle. */
   #using = 0;
   #released: Promise<void> | undefined;
+  /** The turn that runs, and when it is over. */
+  #running: { readonly turn: AgentTurn; readonly over: Promise<unknown> } | undefined;
   /** The release is done but for the handle. */
   #closed = false;
 
@@ -124,7 +129,7 @@ export class AgentSession implements ParticipantSession {
   }
 
   async runTurn(turn: ParticipantTurn, options: ParticipantExecutionOptions): Promise<ParticipantOutcome> {
-    this.#refuseReleased();
+    this.refuseReleased();
     const { setting, handle } = this.opened;
     const input: unknown = setting.render({ turn, firstTurn: handle.firstTurn() });
     if (typeof input !== 'string') {
@@ -144,39 +149,51 @@ export class AgentSession implements ParticipantSession {
     options: ParticipantExecutionOptions,
     journal: ExecutionJournal,
   ): Promise<ParticipantOutcome> {
-    this.#refuseReleased();
-    const { agent, handle, history, sessionId } = this.opened;
+    this.refuseReleased();
+    const { agent, handle, history, sessionId, setting } = this.opened;
+    const { settleTimeoutMs } = setting;
     const done = this.#use();
     const use = (): (() => void) => this.#use();
-    const running = new AgentTurn({ agent, handle, history, turn, from, options, sessionId, journal, use });
-    const end = await running.run().finally(done);
+    const parts = { agent, handle, history, turn, from, options, sessionId, settleTimeoutMs, journal, use };
+    const running = new AgentTurn(parts);
+    const ending = running.run().finally(done);
+    // A second turn at the same time is refused, and is not what a release has to wait for.
+    const isFirst = this.#running === undefined;
+    if (isFirst) this.#running = { turn: running, over: ending.catch(() => undefined) };
+    const end = await ending.finally(() => {
+      if (isFirst) this.#running = undefined;
+    });
     if (end.kind === 'decide' || end.kind === 'call')
       throw new RoundtableError('internal', 'a turn of a participant ended in a decision');
     return end;
   }
 
   async checkpoint(): Promise<ParticipantCheckpoint> {
-    this.#refuseReleased();
+    this.refuseReleased();
     const checkpoint = JSON.parse(this.opened.handle.takeCheckpoint()) as ParticipantCheckpoint;
     for (const message of checkpoint.append ?? []) enclosing(message as object);
     return checkpoint;
   }
 
-  /** Idempotent: later calls give the first one's promise. */
+  /**
+   * Waits for the turn that runs; one that was stopped or takes longer than `settleTimeoutMs` is ended first.
+   * Idempotent: later calls give the first one's promise.
+   */
   release(): Promise<void> {
     this.#released ??= this.#close();
     return this.#released;
   }
 
-  /** What else is given up before the objects are free. */
-  protected forget(): void {}
-
   async #close(): Promise<void> {
     const { setting } = this.opened;
+    const running = this.#running;
     try {
+      if (running !== undefined)
+        await untilOver(running.over, running.turn.isStopped ? 0 : setting.settleTimeoutMs, (reason) =>
+          running.turn.leave(reason),
+        );
       await disposeOf(setting.options);
     } finally {
-      this.forget();
       setting.free();
       this.#closed = true;
       this.#freeUnused();
@@ -196,7 +213,7 @@ export class AgentSession implements ParticipantSession {
     if (this.#closed && this.#using === 0) this.opened.handle.free();
   }
 
-  #refuseReleased(): void {
+  protected refuseReleased(): void {
     if (this.#released !== undefined) throw new RoundtableError('disposed', 'the session was released');
   }
 }

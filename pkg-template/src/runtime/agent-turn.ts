@@ -20,7 +20,7 @@ import {
 import { type History, messageFrom } from './history.js';
 import { meterJournal } from './metering.js';
 import { askCache, callModel, type ModelRequest } from './model-call.js';
-import { unlessStopped } from './stop.js';
+import { unlessLate, unlessStopped } from './stop.js';
 import type { ExecutionJournal, ExecutionRecord } from './types.js';
 import { type LoopEffect, type LoopInput, type LoopRecord, type PermitCall, type ToolRun, tell } from './wire.js';
 
@@ -29,11 +29,13 @@ export interface TurnSetting {
   readonly agent: Agent;
   readonly handle: AgentHandle;
   readonly history: History;
-  readonly turn: Pick<ParticipantTurn, 'turnId' | 'attemptId'>;
+  readonly turn: Pick<ParticipantTurn, 'turnId' | 'attemptId' | 'earlierAttempts' | 'reconciled'>;
   /** What begins the turn: its rendered text, or the answers it waited for. */
   readonly from: { readonly input: string } | Continued;
   readonly options: TurnOptions;
   readonly sessionId: string;
+  /** How long it waits, once it is stopped, for tools that must not run twice. */
+  readonly settleTimeoutMs: number;
   /** Where the execution is written down. */
   readonly journal: ExecutionJournal;
   /** Keeps the handle alive until what it returns is called. */
@@ -64,6 +66,10 @@ export class AgentTurn {
   /** Fires for the provider and the tools, when the turn's signal does or the observer fails. */
   readonly #stop = new AbortController();
   #stoppedBy: 'aborted' | 'delta-failed' | undefined;
+  /** Fires when nobody waits for tools any more. */
+  readonly #left = new AbortController();
+  /** The turn was stopped and had to wait for its tools: what they came to must reach the journal. */
+  #waited = false;
   /** Resolves when every record so far is journaled or was refused. */
   #written: Promise<unknown> = Promise.resolve();
   #journalError: ExecutionError | undefined;
@@ -86,7 +92,8 @@ export class AgentTurn {
 
   /**
    * Runs the turn. Once it is stopped it ends within a macrotask, whatever host code is still doing;
-   * a model call that settles later is still journaled and reported.
+   * a model call that settles later is still journaled and reported. A session's turn waits as long as the host
+   * allows for tools that must not run twice, so that their results are on record; what comes later is not.
    */
   async run(): Promise<Outcome> {
     const { signal } = this.#setting.options;
@@ -100,6 +107,16 @@ export class AgentTurn {
       signal.removeEventListener('abort', onAbort);
       this.#deltas.close();
     }
+  }
+
+  get isStopped(): boolean {
+    return this.#stoppedBy !== undefined;
+  }
+
+  /** Ends the turn though tools still run. */
+  leave(reason: unknown): void {
+    this.#left.abort();
+    this.#halt('aborted', reason);
   }
 
   async #perform(): Promise<Outcome> {
@@ -129,7 +146,7 @@ export class AgentTurn {
           case 'fail':
             if (effect.code !== 'busy') history.revert();
             // A record that is refused meanwhile belongs to what went wrong.
-            await this.#untilWritten(this.#written);
+            await (this.#waited ? this.#inTime(this.#written) : this.#untilWritten(this.#written));
             throw this.#failure(effect);
           default:
             next = await this.#work(effect);
@@ -142,21 +159,45 @@ export class AgentTurn {
   async #begin(): Promise<LoopEffect[]> {
     const { turn, from, handle } = this.#setting;
     const { turnId, attemptId } = turn;
-    if ('input' in from) return this.#tell({ kind: 'start', turnId, attemptId, input: from.input, at: Date.now() });
+    const retried = turn.reconciled === 'retry';
+    if ('input' in from) {
+      const stopped = await this.#stoppedExecution();
+      if (stopped === undefined)
+        return this.#tell({ kind: 'start', turnId, attemptId, input: from.input, at: Date.now() });
+      return this.#tell({ kind: 'continue', turnId, attemptId, ...stopped, retried, at: Date.now() });
+    }
     const pending = handle.pending();
-    const recordsText = pending === undefined ? '[]' : await this.#unlessStopped(this.#readRecords(pending));
-    if (recordsText === undefined) throw this.#setting.options.signal.reason;
+    const recordsText = pending === undefined ? '[]' : codedRecords(await this.#readRecords(pending));
+    if (pending !== undefined) this.#executionId = pending;
     const responsesText = refused(
       () => unboundedJsonText(elements(from.responses, 'responses', Infinity), 'responses', 4),
       (problem) => new RuntimeParticipantError('identity-mismatch', problem),
     );
     const { conversationId, participantId, groupId } = from.turn;
     const resumed = { conversationId, participantId, turnId, groupId, attemptId };
-    return this.#tell({ kind: 'resume', ...resumed, recordsText, responsesText, at: Date.now() });
+    return this.#tell({ kind: 'resume', ...resumed, recordsText, responsesText, retried, at: Date.now() });
   }
 
-  async #readRecords(executionId: string): Promise<string> {
-    this.#executionId = executionId;
+  /** The execution of an earlier attempt that began to run tools, and was stopped; a session has one at most. */
+  async #stoppedExecution(): Promise<{ executionId: string; recordsText: string } | undefined> {
+    const { agent, turn } = this.#setting;
+    if (agent.gate === undefined) return undefined;
+    for (const executionId of turn.earlierAttempts ?? []) {
+      const records = await this.#readRecords(executionId);
+      if (!records.some(isIntent)) continue;
+      this.#executionId = executionId;
+      return { executionId, recordsText: codedRecords(records) };
+    }
+    return undefined;
+  }
+
+  async #readRecords(executionId: string): Promise<readonly unknown[]> {
+    const records = await this.#unlessStopped(this.#recordsOf(executionId));
+    if (records === undefined) throw this.#stop.signal.reason;
+    return records;
+  }
+
+  async #recordsOf(executionId: string): Promise<readonly unknown[]> {
     let records: unknown;
     try {
       records = (await this.#setting.journal.read?.(executionId)) ?? [];
@@ -164,10 +205,7 @@ export class AgentTurn {
       const message = `the execution journal could not be read: ${messageOf(error)}`;
       throw new ExecutionError('EXECUTION_JOURNAL_FAILED', message, { cause: error });
     }
-    return refused(
-      () => codedText(elements(records, 'records', Infinity), 'records', 3),
-      (problem) => new ExecutionError('EXECUTION_RECOVERY_INVALID', problem),
-    );
+    return refused(() => elements(records, 'records', Infinity), invalidRecords);
   }
 
   /** Performs one effect; a turn that is stopped meanwhile goes on to its end without it. */
@@ -198,26 +236,41 @@ export class AgentTurn {
 
   async #runTools(runs: readonly ToolRun[]): Promise<LoopEffect[]> {
     const effects: LoopEffect[] = [];
-    let end: LoopEffect[] | undefined;
-    const ended = (): LoopEffect[] => (end ??= this.#tell({ kind: this.#stoppedBy ?? 'aborted' }));
-    const running = runs.map(async (run) => {
-      const input = await this.#runTool(run);
-      // What comes after the end is written down and changes nothing.
-      if (this.#stoppedBy !== undefined) ended();
+    let isOver = false;
+    const run = async (what: ToolRun, over: () => void): Promise<void> => {
+      const input = await this.#runTool(what);
+      // By now another attempt may have run it again.
+      if (isOver) return;
       const told = this.#tell(input);
       // The last result goes out together with what follows it.
-      const isLast = told.some(({ kind }) => kind !== 'record');
+      isOver = told.some(({ kind }) => kind !== 'record');
       for (const effect of told) {
-        if (effect.kind === 'record' && !isLast) this.#write(effect.record);
+        if (effect.kind === 'record' && !isOver) this.#write(effect.record);
         else effects.push(effect);
       }
-    });
+      if (isOver) over();
+    };
     const done = this.#setting.use();
-    const settled = Promise.all(running).then(() => true);
-    void settled.finally(done).catch(() => undefined);
-    await this.#unlessStopped(settled);
-    if (this.#stoppedBy === undefined) return effects;
-    return [...effects.filter(({ kind }) => kind === 'record'), ...ended()];
+    const over = new Promise<true>((resolve, reject) => {
+      const all = Promise.all(runs.map((what) => run(what, () => resolve(true))));
+      void all.then(() => resolve(true), reject).finally(done);
+    });
+    await this.#unlessStopped(over);
+    if (this.#stoppedBy === undefined || isOver) return effects;
+    let end = this.#tell({ kind: this.#stoppedBy });
+    if (end.length === 0) {
+      this.#waited = true;
+      // The last result that is needed brings the end.
+      if ((await this.#inTime(over)) === true) return effects;
+      end = this.#tell({ kind: this.#stoppedBy });
+    }
+    isOver = true;
+    return end;
+  }
+
+  /** The value, or nothing where a turn that was stopped waits no longer. */
+  #inTime<T>(work: Promise<T>): Promise<T | undefined> {
+    return unlessLate(work, this.#setting.settleTimeoutMs, this.#left.signal);
   }
 
   /** What an effect came to; never rejects. */
@@ -372,7 +425,7 @@ export class AgentTurn {
   #failure(effect: LoopEffect & { kind: 'fail' }): unknown {
     switch (effect.code) {
       case 'aborted': {
-        const reason: unknown = this.#setting.options.signal.reason;
+        const reason: unknown = this.#stop.signal.reason;
         return this.#journalError === undefined ? reason : new AbortedWithFailure(reason, this.#journalError);
       }
       case 'delta-failed':
@@ -413,4 +466,16 @@ function refused<T>(read: () => T, refusal: (problem: string) => Error): T {
   } catch (error) {
     throw error instanceof BadValue ? refusal(error.message) : error;
   }
+}
+
+function invalidRecords(problem: string): Error {
+  return new ExecutionError('EXECUTION_RECOVERY_INVALID', problem);
+}
+
+function codedRecords(records: readonly unknown[]): string {
+  return refused(() => codedText(records, 'records', 3), invalidRecords);
+}
+
+function isIntent(record: unknown): boolean {
+  return typeof record === 'object' && record !== null && 'kind' in record && record.kind === 'tool-intent';
 }

@@ -11,6 +11,7 @@ import {
 } from './agent-session.js';
 import { claim } from './leases.js';
 import { renderSharedIncrement } from './render.js';
+import { settleTimeoutOf } from './stop.js';
 import type { AgentOptions } from './types.js';
 
 /** For whom an agent is made. */
@@ -32,6 +33,12 @@ export interface RuntimeParticipantOptions {
   id: string;
   description?: string;
   runtime: RuntimeReference;
+  /**
+   * How long, in milliseconds, a turn that was stopped waits for tools that must not run twice, so that what they came
+   * to is on record, and a release for the turn that runs. A tool that takes longer leaves its turn to the host, by
+   * `reconcile`. Default 2000; at most 2147483647. Without its tools a turn ends at once.
+   */
+  settleTimeoutMs?: number;
   /** Makes the text of a turn's input; default {@link renderSharedIncrement}. */
   render?: Render;
   /** Told when a session is restored under another system message or other tools than wrote its checkpoint. */
@@ -50,13 +57,14 @@ export interface RuntimeParticipantOptions {
  */
 export function agentParticipant(options: AgentParticipantOptions): AgentParticipant {
   const { render = renderSharedIncrement } = options;
+  const settleTimeoutMs = settleTimeoutOf(options);
   return participant(options, {
     checkpointVersions: ['agent/1'],
     async openSession({ conversationId, participantId, checkpoint }): Promise<ParticipantLease> {
       const made = await options.createAgent({ conversationId, participantId, restoring: checkpoint !== undefined });
       const free = claim(await objectsOf(made));
       const onChange = changeTeller(options, conversationId, participantId);
-      const setting = { options: made, checkpoint, render, free, onChange };
+      const setting = { options: made, checkpoint, render, settleTimeoutMs, free, onChange };
       return openAgentSession(setting, (opened) => new AgentSession(opened));
     },
   });

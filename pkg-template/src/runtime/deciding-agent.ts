@@ -159,6 +159,7 @@ export class DecidingAgent {
       from: { input: '' },
       options: { signal, services, onDelta: async () => undefined },
       sessionId: attemptId,
+      settleTimeoutMs: 0,
       journal: nowhere,
       use,
     });

@@ -115,6 +115,11 @@ export class ExecutionError extends Error {
   }
 }
 
+/** Whether an error says that only a host can know what its turn did. */
+export function isOutcomeUnknown(error: unknown): boolean {
+  return error instanceof ExecutionError && error.code === 'EXECUTION_RECOVERY_REQUIRED';
+}
+
 /**
  * A turn was aborted, and its journal had failed as well: `reason` is the signal's, `cause` the
  * journal's error. Named as abort errors are.

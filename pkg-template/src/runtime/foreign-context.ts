@@ -22,6 +22,10 @@ export interface ContextSetting {
   readonly journal: ExecutionJournal;
   /** What an earlier attempt of the execution recorded. */
   readonly records: readonly ExecutionRecord[];
+  /** What stopped attempts of the turn recorded in executions of their own. */
+  readonly earlier: readonly ExecutionRecord[];
+  /** A host has decided that a tool of which nobody knows what it did runs again. */
+  readonly retried: boolean;
   readonly deltas: DeltaQueue;
 }
 
@@ -40,9 +44,10 @@ export class Context implements RuntimeContext {
   /** The first record that was refused: the turn fails with it. */
   journalError: ExecutionError | undefined;
   readonly #setting: ContextSetting;
-  readonly #intents = new Set<string>();
-  readonly #results = new Map<string, JsonValue>();
-  readonly #failures = new Map<string, string>();
+  readonly #known: Deeds;
+  /** By idempotency key, since a run that begins anew has other tool call ids. */
+  readonly #earlier: Deeds;
+  readonly #running = new Set<Promise<unknown>>();
   readonly #ordinals = new Map<string, number>();
   #calls = 0;
 
@@ -52,13 +57,8 @@ export class Context implements RuntimeContext {
     this.signal = setting.signal;
     this.executionId = setting.executionId;
     this.journal = { ...setting.journal, append: (record) => this.#append(record) };
-    for (const record of setting.records) {
-      if (record.kind === 'tool-intent') this.#intents.add(record.toolCallId);
-      if (record.kind !== 'tool-result') continue;
-      if (record.id.endsWith(NOT_RUN)) this.#intents.delete(record.toolCallId);
-      else if (record.id.endsWith(FAILED)) this.#failures.set(record.toolCallId, String(record.result));
-      else this.#results.set(record.toolCallId, record.result);
-    }
+    this.#known = deedsOf(setting.records, setting.retried, ({ toolCallId }) => toolCallId);
+    this.#earlier = deedsOf(setting.earlier, setting.retried, ({ idempotencyKey }) => idempotencyKey);
   }
 
   /** The id that requests of this attempt derive from. */
@@ -112,21 +112,30 @@ export class Context implements RuntimeContext {
     await this.#completed(callId, last === undefined ? undefined : usage?.(last.event));
   }
 
-  async toolCall(call: ToolApproval, execute: () => Promise<JsonValue> | JsonValue): Promise<JsonValue> {
+  toolCall(call: ToolApproval, execute: () => Promise<JsonValue> | JsonValue): Promise<JsonValue> {
+    const running = this.#toolCall(call, execute);
+    const over: Promise<unknown> = running.catch(() => undefined).finally(() => this.#running.delete(over));
+    this.#running.add(over);
+    return running;
+  }
+
+  /** Resolves when no tool runs. */
+  async idle(): Promise<true> {
+    await Promise.all(this.#running);
+    return true;
+  }
+
+  async #toolCall(call: ToolApproval, execute: () => Promise<JsonValue> | JsonValue): Promise<JsonValue> {
     const { toolCallId, toolName } = call;
-    const known = this.#results.get(toolCallId);
-    if (known !== undefined) return known;
-    const failure = this.#failures.get(toolCallId);
-    if (failure !== undefined) throw new Error(failure);
-    if (this.#intents.has(toolCallId)) {
-      const problem = `the tool ${toolName} was started and has no result; what it did is unknown`;
-      throw this.#refused(new ExecutionError('EXECUTION_RECOVERY_REQUIRED', problem));
-    }
+    const known = this.#recall(this.#known, toolCallId, toolName);
+    if (known !== undefined) return known.result;
     const args = JSON.parse(jsonText(call.arguments, 'arguments')) as JsonValue;
     const idempotencyKey = this.#key(toolName, args);
+    const earlier = this.#recall(this.#earlier, idempotencyKey, toolName);
+    if (earlier !== undefined) return earlier.result;
     const id = `${this.#setting.attemptId}:tool:${toolCallId}`;
     if (this.signal.aborted) throw this.signal.reason;
-    this.#intents.add(toolCallId);
+    this.#known.set(toolCallId, 'begun');
     await this.#record({
       id: `${id}:intent`,
       kind: 'tool-intent',
@@ -136,7 +145,7 @@ export class Context implements RuntimeContext {
       idempotencyKey,
     });
     if (this.signal.aborted) {
-      this.#intents.delete(toolCallId);
+      this.#known.delete(toolCallId);
       await this.#record({ id: `${id}${NOT_RUN}`, kind: 'tool-result', toolCallId, result: null });
       throw this.signal.reason;
     }
@@ -149,8 +158,20 @@ export class Context implements RuntimeContext {
       throw error;
     }
     await this.#record({ id: `${id}:result`, kind: 'tool-result', toolCallId, result });
-    this.#results.set(toolCallId, result);
+    this.#known.set(toolCallId, { result });
     return result;
+  }
+
+  /** The result on record; throws the failure on record, and refuses what was begun and has neither. */
+  #recall(deeds: Deeds, key: string, toolName: string): { readonly result: JsonValue } | undefined {
+    const deed = deeds.get(key);
+    if (deed === undefined) return undefined;
+    if (deed === 'begun') {
+      const problem = `the tool ${toolName} was started and has no result; what it did is unknown`;
+      throw this.#refused(new ExecutionError('EXECUTION_RECOVERY_REQUIRED', problem));
+    }
+    if ('failure' in deed) throw new Error(deed.failure);
+    return deed;
   }
 
   /** The same for the same call of a retried attempt. */
@@ -207,4 +228,29 @@ export class Context implements RuntimeContext {
     this.journalError ??= error;
     return error;
   }
+}
+
+/** What is known of tool calls: begun, or what came of them. */
+type Deeds = Map<string, 'begun' | { readonly result: JsonValue } | { readonly failure: string }>;
+
+/** Reads records; where a host has said `retry`, what has no result was not begun. */
+function deedsOf(
+  records: readonly ExecutionRecord[],
+  retried: boolean,
+  keyOf: (intent: ExecutionRecord & { kind: 'tool-intent' }) => string,
+): Deeds {
+  const deeds: Deeds = new Map();
+  const keys = new Map<string, string>();
+  for (const record of records) {
+    if (record.kind === 'tool-intent') {
+      keys.set(record.toolCallId, keyOf(record));
+      if (!retried) deeds.set(keyOf(record), 'begun');
+    } else if (record.kind === 'tool-result') {
+      const key = keys.get(record.toolCallId) ?? record.toolCallId;
+      if (record.id.endsWith(NOT_RUN)) deeds.delete(key);
+      else if (record.id.endsWith(FAILED)) deeds.set(key, { failure: String(record.result) });
+      else deeds.set(key, { result: record.result });
+    }
+  }
+  return deeds;
 }

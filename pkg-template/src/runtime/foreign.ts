@@ -1,5 +1,6 @@
 /** Agents of other SDKs as participants: rendering, metering, waits, checkpoints and leases are the session's. */
 
+import { placeOfContext } from '../conversation/place.js';
 import { currentEngine } from '../engine.js';
 import { RoundtableError } from '../errors.js';
 import type {
@@ -17,16 +18,16 @@ import type {
 import { BadValue, deepFreeze, describe, enclosing, isFunction, MAX_TEXT } from '../values.js';
 import { type AgentContext, participant, type RuntimeParticipantOptions } from './agent.js';
 import { named } from './agent-options.js';
-import { clearDefaultJournal, forgetDefaultJournal, openDefaultJournal } from './default-journal.js';
+import { adoptExecution, clearDefaultJournal, openDefaultJournal } from './default-journal.js';
 import { DeltaQueue } from './delta-queue.js';
-import { AbortedWithFailure, ExecutionError, RuntimeParticipantError } from './errors.js';
+import { AbortedWithFailure, ExecutionError, isOutcomeUnknown, RuntimeParticipantError } from './errors.js';
 import { Context } from './foreign-context.js';
 import type { AgentRuntime, RuntimeResult, ToolApprovalDecision } from './foreign-types.js';
 import { type ApprovalRequest, readAnswers, readResult, restore, type State, VERSION } from './foreign-values.js';
 import { claim, SessionName } from './leases.js';
 import { meterJournal } from './metering.js';
 import { renderSharedIncrement } from './render.js';
-import { unlessStopped } from './stop.js';
+import { settleTimeoutOf, unlessLate, unlessStopped, untilOver } from './stop.js';
 import type { ExecutionJournal, ExecutionRecord } from './types.js';
 
 /** What {@link runtimeParticipant} takes. */
@@ -43,14 +44,17 @@ export interface ForeignParticipantOptions extends Omit<RuntimeParticipantOption
  * the turn wait, and the answer continues the same run.
  */
 export function runtimeParticipant(options: ForeignParticipantOptions): AgentParticipant {
+  const settleTimeoutMs = settleTimeoutOf(options);
   return participant(options, {
     supportsContinuation: true,
     checkpointVersions: [VERSION],
-    async openSession({ conversationId, participantId, checkpoint, forkedFrom }): Promise<ParticipantLease> {
+    async openSession(opening): Promise<ParticipantLease> {
+      const { conversationId, participantId, checkpoint, forkedFrom } = opening;
+      const place = placeOfContext(opening);
       const restoring = checkpoint !== undefined;
       const runtime = await options.createRuntime({ conversationId, participantId, restoring });
       const sessionId = JSON.stringify([conversationId, participantId]);
-      const free = claim(objectsOf(runtime), new SessionName(sessionId));
+      const free = claim(objectsOf(runtime), new SessionName(sessionId, place));
       try {
         const environment = readRuntime(runtime);
         const restored =
@@ -59,7 +63,8 @@ export function runtimeParticipant(options: ForeignParticipantOptions): AgentPar
             : restore(checkpoint, sessionId, environment, forkedFrom !== undefined);
         const journal = options.journal?.(sessionId);
         const render = options.render ?? renderSharedIncrement;
-        const session = new RuntimeSession({ runtime, sessionId, environment, journal, render, free }, restored);
+        const setting = { runtime, sessionId, place, environment, journal, render, settleTimeoutMs, free };
+        const session = new RuntimeSession(setting, restored);
         return { session, release: () => session.release() };
       } catch (error) {
         await Promise.resolve(runtime.dispose?.()).catch(() => undefined);
@@ -93,9 +98,12 @@ function readRuntime(runtime: AgentRuntime): string {
 interface Setting {
   readonly runtime: AgentRuntime;
   readonly sessionId: string;
+  /** The store that its conversation is in. */
+  readonly place: string;
   readonly environment: string;
   readonly journal: ExecutionJournal | undefined;
   readonly render: NonNullable<RuntimeParticipantOptions['render']>;
+  readonly settleTimeoutMs: number;
   readonly free: () => void;
 }
 
@@ -107,19 +115,18 @@ class RuntimeSession implements ParticipantSession {
   #state: State;
   /** How much of the history a checkpoint has taken. */
   #saved: number;
-  #running = false;
+  /** The turn that runs: how it is ended, and when it is over. */
+  #running: { left: AbortController; over: Promise<unknown>; isStopped: () => boolean } | undefined;
   #released: Promise<void> | undefined;
 
   constructor(setting: Setting, state: State) {
     this.#setting = setting;
     this.#state = state;
     this.#saved = state.history.length;
-    // What a wait that was never saved left behind.
-    if (state.pending === null) clearDefaultJournal(setting.sessionId);
   }
 
   async runTurn(turn: ParticipantTurn, options: ParticipantExecutionOptions): Promise<ParticipantOutcome> {
-    const { runtime, render, sessionId } = this.#setting;
+    const { runtime, render, sessionId, place } = this.#setting;
     if (this.#state.pending !== null) {
       const problem = 'an execution of this session waits for answers, so no other turn can start';
       throw new ExecutionError('EXECUTION_RECOVERY_REQUIRED', problem);
@@ -128,6 +135,8 @@ class RuntimeSession implements ParticipantSession {
     if (typeof input !== 'string')
       throw new ExecutionError('EXECUTION_INPUT_INVALID', `render must return a string, not ${describe(input)}`);
     const executionId = turn.attemptId;
+    // A seed that is used again gives the same attempt ids again.
+    clearDefaultJournal(sessionId, [executionId], place);
     return this.#perform(turn, options, executionId, [], async (context) => {
       await context.journal.append({
         id: `${executionId}:start`,
@@ -146,11 +155,12 @@ class RuntimeSession implements ParticipantSession {
     responses: readonly ParticipantResponse[],
     options: ParticipantExecutionOptions,
   ): Promise<ParticipantOutcome> {
-    const { runtime, sessionId } = this.#setting;
+    const { runtime, sessionId, place } = this.#setting;
     const { pending } = this.#state;
     if (pending === null) throw new RuntimeParticipantError('identity-mismatch', 'nothing waits for an answer');
     const answers = readAnswers(turn, pending, responses);
     const { executionId } = pending;
+    adoptExecution(sessionId, place, executionId);
     const records = (await this.#journal(options.services).read?.(executionId)) ?? [];
     if (records.length === 0) {
       const problem = 'the execution journal has no records of the execution that waits';
@@ -179,18 +189,25 @@ class RuntimeSession implements ParticipantSession {
     return { version: VERSION, data: enclosing(data) as unknown as JsonValue, append };
   }
 
-  /** Idempotent: later calls give the first one's promise. */
+  /**
+   * Waits for the turn that runs; one that was stopped or takes longer than `settleTimeoutMs` is ended first.
+   * Idempotent: later calls give the first one's promise.
+   */
   release(): Promise<void> {
     this.#released ??= this.#close();
     return this.#released;
   }
 
   async #close(): Promise<void> {
-    const { runtime, sessionId, free } = this.#setting;
+    const { runtime, settleTimeoutMs, free } = this.#setting;
+    const running = this.#running;
     try {
+      if (running !== undefined)
+        await untilOver(running.over, running.isStopped() ? 0 : settleTimeoutMs, (reason) =>
+          running.left.abort(reason),
+        );
       await runtime.dispose?.();
     } finally {
-      if (this.#state.pending === null) forgetDefaultJournal(sessionId);
       free();
     }
   }
@@ -200,9 +217,9 @@ class RuntimeSession implements ParticipantSession {
   }
 
   #journal(services: TurnServices): ExecutionJournal {
-    const { journal, sessionId } = this.#setting;
+    const { journal, sessionId, place } = this.#setting;
     if (journal !== undefined) return journal;
-    return services.journal?.durable === true ? services.journal : openDefaultJournal(sessionId);
+    return services.journal?.durable === true ? services.journal : openDefaultJournal(sessionId, place);
   }
 
   async #perform(
@@ -213,29 +230,59 @@ class RuntimeSession implements ParticipantSession {
     start: Start,
   ): Promise<ParticipantOutcome> {
     this.#refuseReleased();
-    if (this.#running) throw new RoundtableError('busy', 'a turn is already running on this session');
-    this.#running = true;
+    if (this.#running !== undefined) throw new RoundtableError('busy', 'a turn is already running on this session');
+    const left = new AbortController();
+    const ending = this.#run(turn, options, executionId, records, start, left.signal);
+    const isStopped = (): boolean => options.signal.aborted;
+    this.#running = { left, over: ending.catch(() => undefined), isStopped };
+    let goesOn = this.#state.pending !== null;
+    try {
+      const outcome = await ending;
+      goesOn = this.#state.pending !== null;
+      return outcome;
+    } catch (error) {
+      goesOn ||= options.signal.aborted || isOutcomeUnknown(error);
+      throw error;
+    } finally {
+      this.#running = undefined;
+      const executions = [executionId, turn.attemptId, ...(turn.earlierAttempts ?? [])];
+      if (!goesOn) clearDefaultJournal(this.#setting.sessionId, executions, this.#setting.place);
+    }
+  }
+
+  async #run(
+    turn: ParticipantTurn,
+    options: ParticipantExecutionOptions,
+    executionId: string,
+    records: readonly ExecutionRecord[],
+    start: Start,
+    left: AbortSignal,
+  ): Promise<ParticipantOutcome> {
     const stop = new AbortController();
     const onAbort = (): void => stop.abort(options.signal.reason);
     options.signal.addEventListener('abort', onAbort, { once: true });
     if (options.signal.aborted) onAbort();
+    left.addEventListener('abort', () => stop.abort(left.reason), { once: true });
     const deltas = new DeltaQueue(
       (text) => options.onDelta(text),
       (error) => stop.abort(error),
     );
-    const context = new Context({
-      history: this.#state.history,
-      signal: stop.signal,
-      sessionId: this.#setting.sessionId,
-      executionId,
-      turnId: turn.turnId,
-      attemptId: turn.attemptId,
-      journal: meterJournal(this.#journal(options.services), options.services),
-      records,
-      deltas,
-    });
+    const journal = this.#journal(options.services);
     try {
-      const result = await this.#result(context, start);
+      const context = new Context({
+        history: this.#state.history,
+        signal: stop.signal,
+        sessionId: this.#setting.sessionId,
+        executionId,
+        turnId: turn.turnId,
+        attemptId: turn.attemptId,
+        journal: meterJournal(journal, options.services),
+        records,
+        earlier: await this.#earlier(turn, executionId, journal),
+        retried: turn.reconciled === 'retry',
+        deltas,
+      });
+      const result = await this.#result(context, start, left);
       const before = this.#state;
       // From here on the run is over, and an abort takes nothing back.
       const outcome = this.#settle(executionId, context, result);
@@ -246,13 +293,22 @@ class RuntimeSession implements ParticipantSession {
     } finally {
       options.signal.removeEventListener('abort', onAbort);
       deltas.close();
-      this.#running = false;
-      if (this.#state.pending === null) clearDefaultJournal(this.#setting.sessionId);
     }
   }
 
-  /** What the run came to, unless it is stopped first or the journal failed. */
-  async #result(context: Context, start: Start): Promise<RuntimeResult> {
+  /** What attempts of this turn that were stopped wrote down in executions of their own. */
+  async #earlier(
+    turn: ParticipantTurn,
+    executionId: string,
+    journal: ExecutionJournal,
+  ): Promise<readonly ExecutionRecord[]> {
+    const earlier = (turn.earlierAttempts ?? []).filter((id) => id !== executionId);
+    const read = async (id: string): Promise<readonly ExecutionRecord[]> => (await journal.read?.(id)) ?? [];
+    return (await Promise.all(earlier.map(read))).flat();
+  }
+
+  /** What the run came to, unless it is stopped first or the journal failed; tools are waited for all the same. */
+  async #result(context: Context, start: Start, left: AbortSignal): Promise<RuntimeResult> {
     const { signal } = context;
     const failure = (error: unknown): unknown => {
       if (!signal.aborted) return context.journalError ?? error;
@@ -265,10 +321,14 @@ class RuntimeSession implements ParticipantSession {
     try {
       result = await unlessStopped(start(context), signal);
     } catch (error) {
+      if (signal.aborted) await unlessLate(context.idle(), this.#setting.settleTimeoutMs, left);
       throw failure(error);
     }
-    // Some SDKs resolve with what they have when they are stopped.
-    if (signal.aborted) throw failure(signal.reason);
+    if (signal.aborted) {
+      // Some SDKs resolve with what they have when they are stopped.
+      await unlessLate(context.idle(), this.#setting.settleTimeoutMs, left);
+      throw failure(signal.reason);
+    }
     if (context.journalError !== undefined) throw failure(context.journalError);
     return readResult(result);
   }

@@ -4,30 +4,33 @@ import { RuntimeParticipantError } from './errors.js';
 
 /** The objects of all open sessions of this module. */
 const held = new WeakSet<object>();
+
 /**
- * The name of a session, which one open session has at a time. One whose turn has just parked gives it up,
+ * The name of a session, which one open session has at a time in each store. One whose turn has just parked gives it up,
  * so that a second handle on the record may take the wait over from its checkpoint.
  */
 export class SessionName {
   static readonly #holders = new Map<string, SessionName>();
   readonly #name: string;
+  readonly #key: string;
   #released = false;
 
-  constructor(name: string) {
+  constructor(name: string, place: string) {
     this.#name = name;
+    this.#key = JSON.stringify([place, name]);
   }
 
   /** Does nothing for a session that was released. @throws `resource-reused` where another open session has it */
   take(): void {
     if (this.#released) return;
-    const holder = SessionName.#holders.get(this.#name);
+    const holder = SessionName.#holders.get(this.#key);
     if (holder !== undefined && holder !== this)
       throw new RuntimeParticipantError('resource-reused', `the session ${this.#name} is open already`);
-    SessionName.#holders.set(this.#name, this);
+    SessionName.#holders.set(this.#key, this);
   }
 
   giveUp(): void {
-    if (SessionName.#holders.get(this.#name) === this) SessionName.#holders.delete(this.#name);
+    if (SessionName.#holders.get(this.#key) === this) SessionName.#holders.delete(this.#key);
   }
 
   release(): void {

@@ -1,5 +1,6 @@
 /** An agent behind a permission gate, whose waits for approval outlive its session. */
 
+import { placeOfContext } from '../conversation/place.js';
 import type {
   AgentParticipant,
   ParticipantExecutionOptions,
@@ -13,9 +14,11 @@ import { BadValue, describe } from '../values.js';
 import { changeTeller, type AgentContext, objectsOf, participant, type RuntimeParticipantOptions } from './agent.js';
 import { named } from './agent-options.js';
 import { AgentSession, openAgentSession, type OpenedSession } from './agent-session.js';
-import { clearDefaultJournal, forgetDefaultJournal, openDefaultJournal } from './default-journal.js';
+import { adoptExecution, clearDefaultJournal, openDefaultJournal } from './default-journal.js';
+import { isOutcomeUnknown } from './errors.js';
 import { claim, SessionName } from './leases.js';
 import { renderSharedIncrement } from './render.js';
+import { settleTimeoutOf } from './stop.js';
 import type { ExecutionJournal, SessionOptions } from './types.js';
 
 /** What {@link sessionParticipant} takes. */
@@ -37,19 +40,22 @@ export interface SessionParticipantOptions extends RuntimeParticipantOptions {
  */
 export function sessionParticipant(options: SessionParticipantOptions): AgentParticipant {
   const { render = renderSharedIncrement } = options;
+  const settleTimeoutMs = settleTimeoutOf(options);
   return participant(options, {
     supportsContinuation: true,
     checkpointVersions: ['session/1'],
-    async openSession({ conversationId, participantId, checkpoint, forkedFrom }): Promise<ParticipantLease> {
+    async openSession(opening): Promise<ParticipantLease> {
+      const { conversationId, participantId, checkpoint, forkedFrom } = opening;
+      const place = placeOfContext(opening);
       const context = { conversationId, participantId, restoring: checkpoint !== undefined };
       const made = await options.createSessionOptions(context);
-      const name = new SessionName(JSON.stringify([conversationId, participantId]));
+      const name = new SessionName(JSON.stringify([conversationId, participantId]), place);
       const free = claim(await objectsOf(made), name);
       const identity = { conversationId, participantId, forked: forkedFrom !== undefined };
       const onChange = changeTeller(options, conversationId, participantId);
       return openAgentSession(
-        { options: made, checkpoint, identity, render, free, onChange },
-        (opened) => new GatedSession(opened, name, hostJournal(options, opened.sessionId)),
+        { options: made, checkpoint, identity, render, settleTimeoutMs, free, onChange },
+        (opened) => new GatedSession(opened, name, place, hostJournal(options, opened.sessionId)),
       );
     },
   });
@@ -66,21 +72,24 @@ function hostJournal(options: SessionParticipantOptions, sessionId: string): Exe
 
 class GatedSession extends AgentSession {
   readonly #name: SessionName;
+  readonly #place: string;
   readonly #journal: ExecutionJournal | undefined;
   /** An execution waits for answers. */
   #parked: boolean;
 
-  constructor(opened: OpenedSession, name: SessionName, journal: ExecutionJournal | undefined) {
+  constructor(opened: OpenedSession, name: SessionName, place: string, journal: ExecutionJournal | undefined) {
     super(opened);
     this.#name = name;
+    this.#place = place;
     this.#journal = journal;
     this.#parked = opened.handle.pending() !== undefined;
-    // What a wait that was never saved left behind.
-    if (!this.#parked) clearDefaultJournal(opened.sessionId);
   }
 
   override async runTurn(turn: ParticipantTurn, options: ParticipantExecutionOptions): Promise<ParticipantOutcome> {
-    return this.#cleared(super.runTurn(turn, options));
+    this.refuseReleased();
+    // A seed that is used again gives the same attempt ids again.
+    clearDefaultJournal(this.opened.sessionId, [turn.attemptId], this.#place);
+    return this.#cleared(turn, options, () => super.runTurn(turn, options));
   }
 
   async resumeTurn(
@@ -88,28 +97,41 @@ class GatedSession extends AgentSession {
     responses: readonly ParticipantResponse[],
     options: ParticipantExecutionOptions,
   ): Promise<ParticipantOutcome> {
+    this.refuseReleased();
     this.#name.take();
-    return this.#cleared(this.perform(turn, { turn, responses }, options, this.journalOf(options.services)));
+    const { handle, sessionId } = this.opened;
+    const pending = handle.pending();
+    if (pending !== undefined) adoptExecution(sessionId, this.#place, pending);
+    const journal = this.journalOf(options.services);
+    return this.#cleared(turn, options, () => this.perform(turn, { turn, responses }, options, journal));
   }
 
   protected override journalOf(services: TurnServices): ExecutionJournal {
     if (this.#journal !== undefined) return this.#journal;
-    return services.journal?.durable === true ? services.journal : openDefaultJournal(this.opened.sessionId);
+    if (services.journal?.durable === true) return services.journal;
+    return openDefaultJournal(this.opened.sessionId, this.#place);
   }
 
-  protected override forget(): void {
-    if (!this.#parked) forgetDefaultJournal(this.opened.sessionId);
-  }
-
-  /** A turn that is over with nothing parked leaves no records; one that is parked may be taken over. */
-  async #cleared(running: Promise<ParticipantOutcome>): Promise<ParticipantOutcome> {
+  /** A turn that is over leaves no records; one that is parked may be taken over, one that was stopped goes on. */
+  async #cleared(
+    turn: ParticipantTurn,
+    { signal }: ParticipantExecutionOptions,
+    run: () => Promise<ParticipantOutcome>,
+  ): Promise<ParticipantOutcome> {
+    const { handle, sessionId } = this.opened;
+    const executions = [turn.attemptId, ...(turn.earlierAttempts ?? []), handle.pending() ?? turn.attemptId];
+    let goesOn = this.#parked;
     try {
-      const outcome = await running;
+      const outcome = await run();
       this.#parked = outcome.kind === 'wait';
+      goesOn = this.#parked;
       return outcome;
+    } catch (error) {
+      goesOn ||= signal.aborted || isOutcomeUnknown(error);
+      throw error;
     } finally {
+      if (!goesOn) clearDefaultJournal(sessionId, executions, this.#place);
       if (this.#parked) this.#name.giveUp();
-      else clearDefaultJournal(this.opened.sessionId);
     }
   }
 }

@@ -8,7 +8,8 @@ import type { ExecutionRecord } from './types.js';
 /** What the engine is told. `reply` is coded JSON text and is put in as it is. */
 export type LoopInput =
   | { kind: 'start'; turnId: string; attemptId: string; input: string; at: number }
-  | ({ kind: 'resume'; recordsText: string; responsesText: string; at: number } & ResumedTurn)
+  | ({ kind: 'resume'; recordsText: string; responsesText: string; retried: boolean; at: number } & ResumedTurn)
+  | ({ kind: 'continue'; recordsText: string; retried: boolean; at: number } & StoppedTurn)
   | { kind: 'permitted'; callId: string; verdicts: readonly string[]; at: number }
   | { kind: 'cache-answered' | 'model-replied'; callId: string; replyText: string | undefined }
   | { kind: 'cache-failed' | 'append-refused' | 'permission-failed'; callId: string }
@@ -26,6 +27,13 @@ export interface ResumedTurn {
   turnId: string;
   groupId: string;
   attemptId: string;
+}
+
+/** Which turn that was stopped is continued, as which attempt, and the attempt that began it. */
+export interface StoppedTurn {
+  turnId: string;
+  attemptId: string;
+  executionId: string;
 }
 
 /** What the host is to do. Messages and responses are coded. */
@@ -110,9 +118,13 @@ function inputText(input: LoopInput): string {
     const { resultText, ...rest } = input;
     return withMember(rest, 'result', resultText);
   }
-  if ('recordsText' in input) {
+  if ('responsesText' in input) {
     const { recordsText, responsesText, ...rest } = input;
     return withMember(rest, 'records', `${recordsText},"responses":${responsesText}`);
+  }
+  if ('recordsText' in input) {
+    const { recordsText, ...rest } = input;
+    return withMember(rest, 'records', recordsText);
   }
   return JSON.stringify(input);
 }

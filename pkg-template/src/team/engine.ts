@@ -14,6 +14,8 @@ export interface TeamRun {
   /** JSON. */
   readonly input: string;
   readonly answers: ParticipantResponse[];
+  readonly earlier?: readonly string[];
+  readonly retried: boolean;
   readonly newer: number;
   readonly agent?: { purpose: string; messages: SharedMessage[]; checkpoint?: ParticipantCheckpoint };
 }

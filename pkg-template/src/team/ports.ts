@@ -8,6 +8,7 @@ import { type ObserverOptions, Observers } from '../conversation/observers.js';
 import { checkCheckpoint, checkOutcome } from '../conversation/outcomes.js';
 import { turnServices } from '../conversation/services.js';
 import { Sessions, type SessionTraits } from '../conversation/sessions.js';
+import { placedIn, placeOf } from '../conversation/place.js';
 import { type StoreAnswer, StorePort } from '../conversation/store-port.js';
 import { thrownJson } from '../conversation/thrown.js';
 import { MemoryConversationStore } from '../memory-store.js';
@@ -36,6 +37,7 @@ export class TeamPorts implements TeamEffects {
   readonly #cancelReason: () => unknown;
   readonly #options: ReadTeamOptions;
   readonly #store: StorePort;
+  readonly #place: string;
   readonly #time: Timekeeper;
   readonly #attempts = new Attempts();
   readonly #sessions = new Sessions(this);
@@ -60,6 +62,7 @@ export class TeamPorts implements TeamEffects {
     this.#observers = new Observers(this, options as unknown as ObserverOptions);
     this.#time = new Timekeeper(options.clock, (timer) => this.engine.use((handle) => handle.timerFired(timer)));
     const store = options.store ?? new MemoryConversationStore({ clock: { now: () => this.#time.now() } });
+    this.#place = options.store?.place ?? placeOf(store);
     const ids = options.members.map(({ id }) => id);
     this.#store = new StorePort(this, options.runId, ids, store, this.thrown, 'team');
     engine.use((handle) => handle.performedBy(this));
@@ -206,7 +209,7 @@ export class TeamPorts implements TeamEffects {
     this.#sessions.open(
       number,
       member.agent as NonNullable<typeof member.agent>,
-      checkpoint === undefined ? context : { ...context, checkpoint },
+      placedIn(checkpoint === undefined ? context : { ...context, checkpoint }, this.#place),
       (traits) => {
         if (this.#givenUp.delete(run.attempt)) {
           this.#sessions.release(number, ignore, ignore);
@@ -243,6 +246,8 @@ export class TeamPorts implements TeamEffects {
       groupId: run.group,
       purpose: run.agent.purpose,
       context: { baseRevision: run.baseRevision, messages: deepFreeze(run.agent.messages) },
+      ...(run.earlier === undefined ? {} : { earlierAttempts: run.earlier }),
+      ...(run.retried ? ({ reconciled: 'retry' } as const) : {}),
     };
     const returned = guarded((value: unknown) => {
       if (this.#givenUp.delete(run.attempt)) return;

@@ -27,8 +27,8 @@ mod round;
 mod turn;
 
 pub use protocol::{
-    Effect, ExecutionRecord, Input, ModelCall, PermitCall, RecordBody, ToolOutcome, ToolRun, TurnFailure, TurnResume,
-    TurnStart,
+    Effect, ExecutionRecord, Input, ModelCall, PermitCall, RecordBody, ToolOutcome, ToolRun, TurnContinue, TurnFailure,
+    TurnResume, TurnStart,
 };
 
 use super::checkpoint::{self, Checkpoint, CheckpointError, Restored};
@@ -65,8 +65,6 @@ enum LateCall {
     Calling,
     /// Its tools were about to run, and will not.
     Intending(ToolRound),
-    /// Its tools run.
-    Running(ToolRound),
 }
 
 impl AgentLoop {
@@ -145,6 +143,7 @@ impl AgentLoop {
         match input {
             Input::Start(start) => self.start(start),
             Input::Resume(resume) => self.resume(&resume),
+            Input::Continue(stopped) => self.continue_turn(&stopped),
             Input::CacheAnswered { call_id, reply } => self.cache_answered(call_id, reply),
             Input::CacheFailed { call_id } => match self.turn_in(|phase| asks_cache(phase, &call_id)) {
                 Some(_) => self.fail(TurnFailure::ModelFailed),
@@ -169,14 +168,29 @@ impl AgentLoop {
     }
 
     fn start(&mut self, start: TurnStart) -> Vec<Effect> {
+        if let Err(failure) = self.check_not_waiting() {
+            return vec![Effect::Fail(failure)];
+        }
+        let started = Turn::start(start, &self.config, self.session.is_some());
+        self.begin(started)
+    }
+
+    fn check_not_waiting(&self) -> Result<(), TurnFailure> {
+        match self.pending() {
+            None => Ok(()),
+            Some(_) => {
+                let reason = "an execution of this session waits for answers, so no other turn can start";
+                Err(TurnFailure::RecoveryRequired(reason.to_owned()))
+            }
+        }
+    }
+
+    /// Takes up a turn, unless there is one already.
+    fn begin(&mut self, made: Result<(Turn, Vec<Effect>), TurnFailure>) -> Vec<Effect> {
         if self.turn.is_some() {
             return vec![Effect::Fail(TurnFailure::Busy)];
         }
-        if self.pending().is_some() {
-            let reason = "an execution of this session waits for answers, so no other turn can start";
-            return vec![Effect::Fail(TurnFailure::RecoveryRequired(reason.to_owned()))];
-        }
-        match Turn::start(start, &self.config, self.session.is_some()) {
+        match made {
             Ok((turn, effects)) => {
                 self.turn = Some(turn);
                 effects
@@ -288,7 +302,7 @@ impl AgentLoop {
     fn tool_settled(&mut self, call_id: &str, index: usize, outcome: ToolOutcome, at: f64) -> Vec<Effect> {
         let runs = |phase: &Phase| matches!(phase, Phase::RunningTools(round) if round.call_id == call_id);
         let Some(turn) = self.turn.as_mut().filter(|turn| runs(&turn.phase)) else {
-            return self.late_result(call_id, index, outcome, at);
+            return Vec::new();
         };
         let Phase::RunningTools(mut round) = std::mem::replace(&mut turn.phase, Phase::Stepping) else {
             return Vec::new();
@@ -296,6 +310,12 @@ impl AgentLoop {
         let result = round.settle(index, outcome, at).filter(|_| turn.execution_id.is_some());
         let mut effects: Vec<Effect> =
             result.and_then(|result| result_record(&round, index, result)).into_iter().collect();
+        if let Some(failure) = turn.stopping.clone()
+            && round.running_once(&self.config).is_empty()
+        {
+            effects.extend(self.fail(failure));
+            return effects;
+        }
         if !round.running().is_empty() {
             turn.phase = Phase::RunningTools(round);
             return effects;
@@ -334,8 +354,21 @@ impl AgentLoop {
         }
     }
 
+    /// Ends the turn, at once or, in a session, when the tools that must not run twice have their results. Told
+    /// again, it waits for them no longer.
     fn stop(&mut self, failure: TurnFailure) -> Vec<Effect> {
-        if self.turn.is_none() { Vec::new() } else { self.fail(failure) }
+        let Some(turn) = &mut self.turn else { return Vec::new() };
+        if let Some(first) = turn.stopping.take() {
+            return self.fail(first);
+        }
+        if let Phase::RunningTools(round) = &turn.phase
+            && turn.execution_id.is_some()
+            && !round.running_once(&self.config).is_empty()
+        {
+            turn.stopping = Some(failure);
+            return Vec::new();
+        }
+        self.fail(failure)
     }
 
     /// Ends the turn; a call under way is remembered until it settles.
@@ -349,9 +382,6 @@ impl AgentLoop {
             }
             Some(Phase::RecordingIntents(round)) if failure != TurnFailure::JournalFailed => {
                 self.late.insert(round.call_id.clone(), LateCall::Intending(round));
-            }
-            Some(Phase::RunningTools(round)) if self.session.is_some() => {
-                self.late.insert(round.call_id.clone(), LateCall::Running(round));
             }
             _ => {}
         }
@@ -380,19 +410,6 @@ impl AgentLoop {
             }
             None => Vec::new(),
         }
-    }
-
-    /// What a tool came to after its turn ended is written down: it has been done.
-    fn late_result(&mut self, call_id: &str, index: usize, outcome: ToolOutcome, at: f64) -> Vec<Effect> {
-        let Some(LateCall::Running(round)) = self.late.get_mut(call_id) else {
-            return Vec::new();
-        };
-        let result = round.settle(index, outcome, at);
-        let record = result.and_then(|result| result_record(round, index, result));
-        if round.running().is_empty() {
-            self.late.remove(call_id);
-        }
-        record.into_iter().collect()
     }
 
     /// The turn, where it is in such a phase.

@@ -16,6 +16,8 @@ pub enum Input {
     Start(TurnStart),
     /// A turn that waited goes on; of a session only.
     Resume(TurnResume),
+    /// A turn whose first attempt was stopped when it had begun to run tools goes on; of a session only.
+    Continue(TurnContinue),
     /// The cache was asked: its reply, unchecked, or none.
     CacheAnswered {
         /// The call.
@@ -163,6 +165,25 @@ pub struct TurnResume {
     pub records: Vec<Json>,
     /// The answers, as `{request, responseId, response}`.
     pub responses: Vec<Json>,
+    /// A host has decided that a tool of which nobody knows what it did runs again.
+    pub retried: bool,
+    /// Now, in epoch milliseconds.
+    pub at: f64,
+}
+
+/// A turn that was stopped, and what its execution wrote down.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TurnContinue {
+    /// The turn.
+    pub turn_id: String,
+    /// The attempt that continues it; new call ids derive from it.
+    pub attempt_id: String,
+    /// The attempt that began the execution.
+    pub execution_id: String,
+    /// The records of the execution in their order, coded.
+    pub records: Vec<Json>,
+    /// As in [`TurnResume`].
+    pub retried: bool,
     /// Now, in epoch milliseconds.
     pub at: f64,
 }

@@ -1,34 +1,36 @@
-//! Continuing a turn that waited: its rounds, rebuilt from the records of its execution alone, and the
-//! answers, each held against the action on record.
+//! Continuing a turn that waited or was stopped: its rounds, rebuilt from the records of its execution alone,
+//! and the answers, each held against the action on record.
 
 use super::AgentLoop;
 use super::coded::CodedMessage;
-use super::protocol::{Effect, ExecutionRecord, RecordBody, ToolOutcome, TurnFailure, TurnResume};
+use super::protocol::{Effect, ExecutionRecord, RecordBody, ToolOutcome, TurnContinue, TurnFailure, TurnResume};
 use super::round::{Stage, ToolRound};
 use super::turn::{Phase, Turn, id_base, input_message};
 use crate::runtime::codec::Value;
 use crate::runtime::config::AgentConfig;
 use crate::runtime::outcome::outcome_of;
+use crate::runtime::session::Session;
 use crate::runtime::session::approval::{Answer, read_answers};
 use crate::runtime::session::records::{Recorded, RecordedAnswer, read_records};
-use crate::runtime::session::{Pending, Session};
 use crate::runtime::tool::IdempotencyKeys;
+use crate::value::Json;
 
 impl AgentLoop {
     pub(super) fn resume(&mut self, resume: &TurnResume) -> Vec<Effect> {
-        if self.turn.is_some() {
-            return vec![Effect::Fail(TurnFailure::Busy)];
-        }
-        match self.rebuild(resume) {
-            Ok((turn, effects)) => {
-                self.turn = Some(turn);
-                effects
-            }
-            Err(failure) => vec![Effect::Fail(failure)],
-        }
+        let rebuilt = self.rebuild_waiting(resume);
+        self.begin(rebuilt)
     }
 
-    fn rebuild(&self, resume: &TurnResume) -> Result<(Turn, Vec<Effect>), TurnFailure> {
+    /// Goes on with a turn that was stopped.
+    pub(super) fn continue_turn(&mut self, stopped: &TurnContinue) -> Vec<Effect> {
+        if let Err(failure) = self.check_not_waiting() {
+            return vec![Effect::Fail(failure)];
+        }
+        let rebuilt = self.rebuild_stopped(stopped);
+        self.begin(rebuilt)
+    }
+
+    fn rebuild_waiting(&self, resume: &TurnResume) -> Result<(Turn, Vec<Effect>), TurnFailure> {
         let nothing = || TurnFailure::IdentityMismatch("nothing waits for an answer".to_owned());
         let session = self.session.as_ref().ok_or_else(nothing)?;
         let pending = session.pending.as_ref().ok_or_else(nothing)?;
@@ -36,19 +38,66 @@ impl AgentLoop {
         if resume.records.is_empty() {
             return Err(TurnFailure::JournalMissing);
         }
-        let mut execution = Execution::read(&self.config, session, pending, resume)?;
+        let source = Source {
+            turn_id: &resume.turn_id,
+            attempt_id: &resume.attempt_id,
+            execution_id: &pending.execution_id,
+            records: &resume.records,
+            asked: &pending.request_ids,
+            retried: resume.retried,
+            at: resume.at,
+        };
+        let mut execution = Execution::read(&self.config, session, &source)?;
         let new_answers = execution.take_answers(answers)?;
-        execution.ask_again(pending);
-        execution.restart_unfinished(&self.config)?;
-        execution.into_turn(&self.config, pending, resume, new_answers)
+        execution.ask_again();
+        execution.restart_unfinished()?;
+        execution.into_turn(new_answers)
     }
+
+    /// What cannot be continued is for the host to decide: effects are on record, and no other attempt may
+    /// make them again.
+    fn rebuild_stopped(&self, stopped: &TurnContinue) -> Result<(Turn, Vec<Effect>), TurnFailure> {
+        let unwritten = || TurnFailure::IdentityMismatch("only a session writes its turns down".to_owned());
+        let session = self.session.as_ref().ok_or_else(unwritten)?;
+        let source = Source {
+            turn_id: &stopped.turn_id,
+            attempt_id: &stopped.attempt_id,
+            execution_id: &stopped.execution_id,
+            records: &stopped.records,
+            asked: &[],
+            retried: stopped.retried,
+            at: stopped.at,
+        };
+        let rebuild = || {
+            let mut execution = Execution::read(&self.config, session, &source)?;
+            execution.restart_unfinished()?;
+            execution.into_turn(Vec::new())
+        };
+        rebuild().map_err(|failure| match failure {
+            TurnFailure::RecoveryInvalid(_) | TurnFailure::IdentityMismatch(_) => {
+                TurnFailure::RecoveryRequired(format!("tools of this turn were started, and {failure}"))
+            }
+            failure => failure,
+        })
+    }
+}
+
+/// An execution that goes on, and where its records are from.
+struct Source<'a> {
+    turn_id: &'a str,
+    attempt_id: &'a str,
+    execution_id: &'a str,
+    records: &'a [Json],
+    /// The requests that wait, in the order they were made.
+    asked: &'a [String],
+    retried: bool,
+    at: f64,
 }
 
 /// An execution as its records tell it.
 struct Execution<'a> {
     config: &'a AgentConfig,
-    pending: &'a Pending,
-    resume: &'a TurnResume,
+    source: &'a Source<'a>,
     messages: Vec<CodedMessage>,
     rounds: u32,
     calls: u32,
@@ -72,26 +121,20 @@ struct Current {
 }
 
 impl<'a> Execution<'a> {
-    fn read(
-        config: &'a AgentConfig,
-        session: &Session,
-        pending: &'a Pending,
-        resume: &'a TurnResume,
-    ) -> Result<Self, TurnFailure> {
+    fn read(config: &'a AgentConfig, session: &Session, source: &'a Source<'a>) -> Result<Self, TurnFailure> {
         let records =
-            read_records(&session.id, &pending.execution_id, &resume.records).map_err(TurnFailure::RecoveryInvalid)?;
+            read_records(&session.id, source.execution_id, source.records).map_err(TurnFailure::RecoveryInvalid)?;
         let mut records = records.into_iter();
         let Some(Recorded::Start { turn_id, input }) = records.next() else {
             return invalid("they do not begin with the start of the execution");
         };
-        if turn_id != resume.turn_id {
-            return Err(TurnFailure::IdentityMismatch("another turn waits for these answers".to_owned()));
+        if turn_id != source.turn_id {
+            return Err(TurnFailure::IdentityMismatch("the execution is of another turn".to_owned()));
         }
-        let input = input_message(&pending.execution_id, input, resume.at)?;
+        let input = input_message(source.execution_id, input, source.at)?;
         let mut execution = Execution {
             config,
-            pending,
-            resume,
+            source,
             messages: vec![input],
             rounds: 0,
             calls: 0,
@@ -104,7 +147,7 @@ impl<'a> Execution<'a> {
         for record in records {
             execution.apply(record)?;
         }
-        match pending.request_ids.iter().all(|id| execution.find(id).is_some()) {
+        match source.asked.iter().all(|id| execution.find(id).is_some()) {
             true => Ok(execution),
             false => invalid("they do not hold what the checkpoint says is waiting"),
         }
@@ -148,7 +191,7 @@ impl<'a> Execution<'a> {
                 Ok(())
             }
             Recorded::Result { tool_call_id, result } => {
-                let at = self.resume.at;
+                let at = self.source.at;
                 let (round, index) = self.open_call(&tool_call_id)?;
                 round.settle(index, ToolOutcome::Returned(result), at);
                 Ok(())
@@ -191,7 +234,7 @@ impl<'a> Execution<'a> {
         let keys = self.keys.clone();
         let round = reply.calls_tools().then(|| {
             let calls = &reply.message.tool_calls;
-            ToolRound::open(self.config, &mut self.keys, &self.resume.turn_id, &call_id, calls)
+            ToolRound::open(self.config, &mut self.keys, self.source.turn_id, &call_id, calls)
         });
         self.rounds += 1;
         self.current = Some(Current { call_id, reply, round, keys });
@@ -216,7 +259,7 @@ impl<'a> Execution<'a> {
         let mut new = Vec::new();
         for answer in answers {
             let Answer { request_id, response_id, approved, reason, data } = answer;
-            let action = self.find(&request_id).and_then(|(round, i)| round.action(i, &self.pending.execution_id));
+            let action = self.find(&request_id).and_then(|(round, i)| round.action(i, self.source.execution_id));
             let same = action.is_some_and(|action| action.request().data.canonical() == data.canonical());
             if !same {
                 return Err(TurnFailure::IdentityMismatch("an answer is about another action".to_owned()));
@@ -244,9 +287,9 @@ impl<'a> Execution<'a> {
     }
 
     /// What was asked and has no answer keeps waiting.
-    fn ask_again(&mut self, pending: &Pending) {
+    fn ask_again(&mut self) {
         let Some(round) = self.current.as_mut().and_then(|current| current.round.as_mut()) else { return };
-        for id in &pending.request_ids {
+        for id in self.source.asked {
             if let Some(index) = round.position_of_request(id)
                 && matches!(round.stage(index), Some(Stage::Open))
             {
@@ -255,14 +298,15 @@ impl<'a> Execution<'a> {
         }
     }
 
-    /// A tool that was about to run and has no result is not run again, unless that does no harm.
-    fn restart_unfinished(&mut self, config: &AgentConfig) -> Result<(), TurnFailure> {
+    /// A tool that was about to run and has no result is not run again, unless that does no harm or a host
+    /// has decided it.
+    fn restart_unfinished(&mut self) -> Result<(), TurnFailure> {
         let Some(round) = self.current.as_mut().and_then(|current| current.round.as_mut()) else { return Ok(()) };
         let unfinished: Vec<(usize, usize, String)> =
             round.running().into_iter().map(|run| (run.index, run.tool, run.tool_call_id.clone())).collect();
         for (index, tool, tool_call_id) in unfinished {
-            match config.tools.get(tool) {
-                Some(tool) if tool.idempotent => round.set_stage(index, Stage::Approved),
+            match self.config.tools.get(tool) {
+                Some(tool) if tool.idempotent || self.source.retried => round.set_stage(index, Stage::Approved),
                 tool => {
                     let name = tool.map_or("", |tool| tool.name.as_str());
                     return Err(TurnFailure::RecoveryRequired(format!(
@@ -274,22 +318,18 @@ impl<'a> Execution<'a> {
         Ok(())
     }
 
-    fn into_turn(
-        self,
-        config: &AgentConfig,
-        pending: &Pending,
-        resume: &TurnResume,
-        answers: Vec<RecordedAnswer>,
-    ) -> Result<(Turn, Vec<Effect>), TurnFailure> {
+    fn into_turn(self, answers: Vec<RecordedAnswer>) -> Result<(Turn, Vec<Effect>), TurnFailure> {
+        let Execution { config, source, .. } = self;
         let mut turn = Turn {
-            turn_id: resume.turn_id.clone(),
-            execution_id: Some(pending.execution_id.clone()),
-            id_base: id_base(&resume.attempt_id),
+            turn_id: source.turn_id.to_owned(),
+            execution_id: Some(source.execution_id.to_owned()),
+            id_base: id_base(source.attempt_id),
             rounds: self.rounds,
             calls: self.calls,
             coded: Vec::new(),
             keys: self.keys,
             phase: Phase::Stepping,
+            stopping: None,
         };
         let mut messages = self.messages;
         let Some(Current { call_id, reply, round, .. }) = self.current else {
@@ -308,7 +348,7 @@ impl<'a> Execution<'a> {
             let index = round.position_of_request(&answer.request_id)?;
             Some(Effect::Record(ExecutionRecord::of_tool(&call_id, index, RecordBody::Answer(answer))))
         }));
-        effects.extend(turn.continue_round(config, round, resume.at)?);
+        effects.extend(turn.continue_round(config, round, source.at)?);
         Ok((turn, effects))
     }
 }

@@ -149,6 +149,12 @@ impl ToolRound {
         running.filter_map(|slot| slot.run.as_ref().ok()).collect()
     }
 
+    /// Those of them that must not run twice.
+    pub(super) fn running_once(&self, config: &AgentConfig) -> Vec<&ToolRun> {
+        let once = |run: &&ToolRun| config.tools.get(run.tool).is_none_or(|tool| !tool.idempotent);
+        self.running().into_iter().filter(once).collect()
+    }
+
     pub(super) fn is_settled(&self) -> bool {
         self.slots.iter().all(|slot| matches!(slot.stage, Stage::Done(_)))
     }

@@ -32,6 +32,8 @@ pub(super) struct Turn {
     pub(super) coded: Vec<Json>,
     pub(super) keys: IdempotencyKeys,
     pub(super) phase: Phase,
+    /// It was stopped while tools ran that must not run again: it ends when they have their results.
+    pub(super) stopping: Option<TurnFailure>,
 }
 
 /// What the turn waits for.
@@ -74,6 +76,7 @@ impl Turn {
             coded: Vec::new(),
             keys: IdempotencyKeys::default(),
             phase: Phase::Stepping,
+            stopping: None,
         };
         let mut effects = Vec::new();
         if recorded {

@@ -75,8 +75,17 @@ pub fn answers(answered: &str) -> Result<String, TurnFailure> {
     let pending = Pending { execution_id: String::new(), request_ids };
     let attempt_id = String::new();
     let records = Vec::new();
-    let resume =
-        TurnResume { conversation_id, participant_id, turn_id, group_id, attempt_id, records, responses, at: 0.0 };
+    let resume = TurnResume {
+        conversation_id,
+        participant_id,
+        turn_id,
+        group_id,
+        attempt_id,
+        records,
+        responses,
+        retried: false,
+        at: 0.0,
+    };
     let found = read_answers(&Session::new(identity), &pending, &resume)?;
     let answer = |request: &WireRequest| {
         let answer = found.iter().find(|answer| answer.request_id == request.id);

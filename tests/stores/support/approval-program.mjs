@@ -4,9 +4,13 @@
 //
 //   ask      begins the conversation and runs it until it waits
 //   approve  loads it, answers yes and runs it to its end
+//   continue loads it and runs it to its end
 //   finish   loads it, has every unsettled turn tried again, and runs it to its end
+//   settle   loads it, says what came of every unsettled turn, and runs it to its end
+//   cancel   stops the run that is at work, whose own answer follows
 //
-// With HANG set the tool hangs after its effect; with ONCE set it is not said to be idempotent.
+// With HANG set the tool hangs after its effect, with SLOW it ends after its signal; with ONCE set it is not said to
+// be idempotent; with GATE=allow nobody is asked.
 import { appendFile, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -24,7 +28,12 @@ function participant(conversation) {
   return sessionParticipant({
     id: 'clerk',
     runtime: { id: 'clerk', version: '1' },
-    createSessionOptions: () => ({ provider: provider(), model: 'm', tools: [filing(conversation)] }),
+    createSessionOptions: () => ({
+      provider: provider(),
+      model: 'm',
+      tools: [filing(conversation)],
+      permissions: { [process.env.GATE ?? 'ask']: ['*'] },
+    }),
   });
 }
 
@@ -53,14 +62,23 @@ function filing(conversation) {
     description: 'Files a note.',
     parameters: { type: 'object', properties: { text: { type: 'string' } }, required: ['text'] },
     idempotent: process.env.ONCE === undefined,
-    async execute({ text }, { idempotencyKey }) {
+    async execute({ text }, { idempotencyKey, signal }) {
       await appendFile(join(folder, 'effects', conversation), `${idempotencyKey} ${text}\n`);
-      if (process.env.HANG === undefined) return { filed: true };
+      if (process.env.HANG === undefined && process.env.SLOW === undefined) return { filed: true };
       say({ running: true });
-      return new Promise(() => {});
+      return new Promise((resolve) => {
+        const late = () => setTimeout(resolve, 50, { filed: true });
+        if (process.env.SLOW !== undefined) signal.addEventListener('abort', late);
+      });
     },
   };
 }
+
+let running = new AbortController();
+const run = (table) => {
+  running = new AbortController();
+  return table.run({ signal: running.signal });
+};
 
 const commands = {
   async ask(conversationId) {
@@ -73,7 +91,7 @@ const commands = {
       recovery: 'durable',
       leaseMs: 500,
     });
-    return told(table, await table.run());
+    return told(table, await run(table));
   },
   async approve(conversationId) {
     const table = await load(conversationId);
@@ -86,20 +104,33 @@ const commands = {
       expectedRevision: revision,
       response: { kind: 'approval', approved: true },
     });
-    return told(table, await table.run());
+    return told(table, await run(table));
   },
-  async finish(conversationId) {
-    const { turns } = await load(conversationId).catch((error) => error);
-    const table = await load(conversationId, { unsettled: 'reconcile' });
-    // The claim of the process that is gone.
-    await new Promise((resolve) => setTimeout(resolve, 600));
-    for (const { turnId } of turns) {
-      const expectedRevision = table.snapshot().revision;
-      await table.reconcile({ turnId, expectedRevision, by: 'a test', decision: { kind: 'retry' } });
-    }
-    return told(table, await table.run());
+  async continue(conversationId) {
+    const table = await load(conversationId);
+    return told(table, await run(table));
+  },
+  finish: (conversationId) => reconcile(conversationId, { kind: 'retry' }),
+  settle(conversationId) {
+    const outcome = { kind: 'speak', content: 'It is filed.' };
+    return reconcile(conversationId, { kind: 'settle', outcome });
+  },
+  async cancel() {
+    running.abort();
   },
 };
+
+async function reconcile(conversationId, decision) {
+  const { turns } = await load(conversationId).catch((error) => error);
+  const table = await load(conversationId, { unsettled: 'reconcile' });
+  // The claim of the process that is gone.
+  await new Promise((resolve) => setTimeout(resolve, 600));
+  for (const { turnId } of turns) {
+    const expectedRevision = table.snapshot().revision;
+    await table.reconcile({ turnId, expectedRevision, by: 'a test', decision });
+  }
+  return told(table, await run(table));
+}
 
 async function load(conversationId, options) {
   const selection = { reference: { id: 'once', version: '1' } };
@@ -120,9 +151,9 @@ async function told(table, result) {
 
 for await (const line of createInterface({ input: process.stdin })) {
   const [command, conversation] = line.split(' ');
-  try {
-    say(await commands[command](conversation));
-  } catch (error) {
-    say({ code: error.code ?? String(error), message: error.message });
-  }
+  // Not awaited: a run that is at work may be cancelled.
+  void commands[command](conversation).then(
+    (answer) => answer && say(answer),
+    (error) => say({ code: error.code ?? String(error), message: error.message }),
+  );
 }

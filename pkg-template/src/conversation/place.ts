@@ -1,0 +1,29 @@
+/**
+ * Which store a conversation is in, for what the process keeps about it: conversations of the same id in two stores
+ * have nothing to do with each other. It goes beside the context that a session is opened with, which is a host's
+ * to read.
+ */
+
+const places = new WeakMap<object, string>();
+const names = new WeakMap<object, string>();
+let named = 0;
+
+/** What tells a store apart: what it says itself, else the object that it is. */
+export function placeOf(store: object): string {
+  const { identity } = store as { readonly identity?: unknown };
+  if (typeof identity === 'string') return `identity ${identity}`;
+  const name = names.get(store) ?? `store ${named++}`;
+  names.set(store, name);
+  return name;
+}
+
+/** Says where the conversation of a session's context is. */
+export function placedIn<T extends object>(context: T, place: string): T {
+  places.set(context, place);
+  return context;
+}
+
+/** Where it is; empty where a context is not a conversation's. */
+export function placeOfContext(context: object): string {
+  return places.get(context) ?? '';
+}
