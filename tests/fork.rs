@@ -11,7 +11,7 @@ use agent_roundtable::record::ids::IdSource;
 use agent_roundtable::record::model::{Checkpoint, Outcome, ParticipantRequest, RequestKind, Selection};
 use agent_roundtable::record::reading::RecordError;
 use agent_roundtable::record::state::{Ledger, Member, State};
-use agent_roundtable::value::CanonicalJson;
+use agent_roundtable::value::{CanonicalJson, Json};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use support::{Instant, config, mutations, read_journal, said, speak};
@@ -199,7 +199,7 @@ fn c43_a_changed_member_of_a_copy_is_refused() {
     for (at, line) in lines.iter().enumerate() {
         assert_eq!(encode(&decode(line).unwrap()).unwrap(), *line);
         let body = unsealed(line);
-        for (member, mutated) in mutations(&serde_json::from_str(&body).unwrap()) {
+        for (member, mutated) in mutations(&Json::parse(&body).unwrap()) {
             if mutated == body {
                 continue;
             }

@@ -15,6 +15,7 @@ use agent_roundtable::record::model::{
 use agent_roundtable::record::reading::RecordError;
 use agent_roundtable::record::state::State;
 use agent_roundtable::record::usage::{CallOutcome, ModelCall, Provenance, Tokens, UsageReport};
+use agent_roundtable::value::Json;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use support::{Instant, config, mutations, read_journal, speak};
@@ -120,7 +121,7 @@ fn c43_a_changed_member_is_refused_or_changes_nothing() {
     for (b, batch) in batches.iter().enumerate() {
         for (e, line) in batch.entries.iter().enumerate() {
             let line = &unsealed(line);
-            for (member, mutated) in mutations(&serde_json::from_str(line).unwrap()) {
+            for (member, mutated) in mutations(&Json::parse(line).unwrap()) {
                 if mutated == *line {
                     continue;
                 }

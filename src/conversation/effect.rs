@@ -5,11 +5,11 @@ use super::event::Event;
 use super::input::{CallId, Claim, SessionId, Ticket, Timer};
 use crate::record::model::{Checkpoint, CompletedTurn, Id, ParticipantResponse, Request, RunOutcome, StopReason};
 use crate::record::usage::UsageRecord;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::rc::Rc;
 
 /// One thing to do.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum Effect {
     /// Create the record; answered by [`super::Input::RecordCreated`].
@@ -56,7 +56,7 @@ pub enum Effect {
         /// For listings.
         summary: Summary,
         /// The state after this batch, where it is worth keeping.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         snapshot: Option<Rc<str>>,
     },
     /// Ask the host's selector; answered by [`super::Input::SelectorReturned`].
@@ -70,7 +70,7 @@ pub enum Effect {
         /// Turns left in this run.
         remaining_turns: u64,
         /// Set where the selector at hand is behind: it is made again from this before it is asked.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         restore: Option<Restore>,
     },
     /// Open a session; answered by [`super::Input::SessionOpened`].
@@ -161,15 +161,15 @@ pub enum Effect {
 }
 
 /// What a selector is made again from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Restore {
     /// The last saved private state, every append joined; absent where it saved none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Checkpoint>,
 }
 
 /// What became durable with one batch.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Emission {
     /// Its number, to be delivered in order.
@@ -183,7 +183,7 @@ pub struct Emission {
 }
 
 /// A turn as its runtime sees it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TurnView {
     /// Position in declared order.
@@ -199,19 +199,15 @@ pub struct TurnView {
     /// The increment, as positions in the published transcript.
     pub messages: Rc<[usize]>,
     /// The turn's attempts before this one, oldest first; none of them has a result.
-    #[serde(default = "no_ids", skip_serializing_if = "<[Id]>::is_empty")]
+    #[serde(skip_serializing_if = "<[Id]>::is_empty")]
     pub earlier: Rc<[Id]>,
     /// A host has decided that what is uncertain of them is done again.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub retried: bool,
 }
 
-fn no_ids() -> Rc<[Id]> {
-    Rc::new([])
-}
-
 /// For a store's listings.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
     /// Where the conversation stands.
@@ -225,7 +221,7 @@ pub struct Summary {
 }
 
 /// Where a conversation stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
     /// A run can go on.
@@ -241,7 +237,7 @@ pub enum Status {
 }
 
 /// What a call gives.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum Reply {
     /// Of `run()`.
@@ -287,7 +283,7 @@ pub enum Reply {
 }
 
 /// Why a service refused.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServiceRefusal {
     /// The attempt's signal fired: the host rejects with the signal's reason.

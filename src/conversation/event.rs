@@ -2,17 +2,17 @@
 
 use crate::record::model::{Id, Message, Request, RunOutcome, Selection, StopReason};
 use crate::record::usage::UsageRecord;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::rc::Rc;
 
 /// One event with its place in the journal.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
     /// The conversation.
     pub conversation_id: Id,
     /// The run it belongs to, or the last one; absent before the first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub run_id: Option<Id>,
     /// When, ISO 8601.
     pub at: Rc<str>,
@@ -24,7 +24,7 @@ pub struct Event {
 }
 
 /// What happened.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum EventKind {
     /// A run began.
@@ -102,7 +102,7 @@ pub enum EventKind {
 }
 
 /// A run's result as an event shows it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunEnd {
     /// The revision of its end.
     pub revision: u64,
@@ -110,6 +110,6 @@ pub struct RunEnd {
     #[serde(flatten)]
     pub outcome: RunOutcome,
     /// All open requests, where it waits.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub requests: Option<Vec<Request>>,
 }

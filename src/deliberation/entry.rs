@@ -2,13 +2,14 @@
 //! the entry's kind and schema version. [`record::codec`](crate::record::codec) writes and reads the lines.
 
 use super::fields::{Fields, instant, number, object, text, texts};
-use crate::value::Json;
-use serde::{Deserialize, Serialize};
+use crate::value::shape::{Read, Reader};
+use crate::value::{Json, JsonError};
+use serde::Serialize;
 use std::rc::Rc;
 
 /// What happened. Times are epoch milliseconds here and ISO 8601 in the line.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Json", into = "Json")]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(into = "Json")]
 pub enum Entry {
     /// Always the first, never again.
     Created(Rc<Created>),
@@ -266,58 +267,65 @@ impl Created {
     }
 }
 
-impl TryFrom<Json> for Entry {
-    type Error = String;
-
-    fn try_from(value: Json) -> Result<Self, String> {
-        let (name, mut fields) = Fields::named(value)?;
-        let fields = &mut fields;
-        let at = fields.instant("at")?;
-        let entry = match name.as_str() {
-            "created/1" => Entry::Created(Rc::new(Created {
-                id: fields.text("id")?,
-                at,
-                seed: fields.text("seed")?,
-                topic: fields.text("topic")?,
-                goal: fields.text("goal")?,
-                facilitator: fields.text("facilitator")?,
-                participants: fields.texts("participants")?,
-                excluded: fields.texts("excluded")?,
-                expires_at: fields.instant("expiresAt")?,
-                remind_at: fields.optional_instant("remindAt")?,
-                quorum: fields.optional_integer("quorum")?,
-                key: fields.optional_text("key")?,
-                digest: fields.text("digest")?,
-            })),
-            "spoke/1" => Entry::Spoke {
-                at,
-                id: fields.text("id")?,
-                from: fields.text("from")?,
-                message: fields.text("message")?,
-                key: fields.optional_text("key")?,
-                hash: fields.text("hash")?,
-            },
-            "positioned/1" => Entry::Positioned {
-                at,
-                from: fields.text("from")?,
-                stance: Stance::named(&fields.text("stance")?).ok_or("a stance there is not")?,
-                note: fields.optional_text("note")?,
-            },
-            "declined/1" => Entry::Declined { at, from: fields.text("from")?, note: fields.optional_text("note")? },
-            "handed-over/1" => Entry::HandedOver { at, to: fields.text("to")? },
-            "extended/1" => Entry::Extended { at, expires_at: fields.instant("expiresAt")? },
-            "reminded/1" => Entry::Reminded { at },
-            "resolved/1" => Entry::Resolved {
-                at,
-                outcome: fields.text("outcome")?,
-                decision: Verdict::named(&fields.text("decision")?).ok_or("a decision there is not")?,
-                note: fields.optional_text("note")?,
-            },
-            "expired/1" => Entry::Expired { at },
-            "closed/1" => Entry::Closed { at, reason: fields.text("reason")? },
-            "done/1" => Entry::Done { at, items: fields.integers("items")? },
-            _ => return Err("a kind or version of entry there is not".to_owned()),
-        };
-        fields.end().map(|()| entry)
+impl Read for Entry {
+    fn read(reader: &mut Reader<'_>) -> Self {
+        let name = reader.variant();
+        let entry = read(&name, reader.json()).unwrap_or_else(|message| {
+            reader.fail(JsonError { message });
+            Entry::Reminded { at: 0.0 }
+        });
+        reader.end_variant();
+        entry
     }
+}
+
+fn read(name: &str, members: Json) -> Result<Entry, String> {
+    let fields = &mut Fields::of(members)?;
+    let at = fields.instant("at")?;
+    let entry = match name {
+        "created/1" => Entry::Created(Rc::new(Created {
+            id: fields.text("id")?,
+            at,
+            seed: fields.text("seed")?,
+            topic: fields.text("topic")?,
+            goal: fields.text("goal")?,
+            facilitator: fields.text("facilitator")?,
+            participants: fields.texts("participants")?,
+            excluded: fields.texts("excluded")?,
+            expires_at: fields.instant("expiresAt")?,
+            remind_at: fields.optional_instant("remindAt")?,
+            quorum: fields.optional_integer("quorum")?,
+            key: fields.optional_text("key")?,
+            digest: fields.text("digest")?,
+        })),
+        "spoke/1" => Entry::Spoke {
+            at,
+            id: fields.text("id")?,
+            from: fields.text("from")?,
+            message: fields.text("message")?,
+            key: fields.optional_text("key")?,
+            hash: fields.text("hash")?,
+        },
+        "positioned/1" => Entry::Positioned {
+            at,
+            from: fields.text("from")?,
+            stance: Stance::named(&fields.text("stance")?).ok_or("a stance there is not")?,
+            note: fields.optional_text("note")?,
+        },
+        "declined/1" => Entry::Declined { at, from: fields.text("from")?, note: fields.optional_text("note")? },
+        "handed-over/1" => Entry::HandedOver { at, to: fields.text("to")? },
+        "extended/1" => Entry::Extended { at, expires_at: fields.instant("expiresAt")? },
+        "reminded/1" => Entry::Reminded { at },
+        "resolved/1" => Entry::Resolved {
+            at,
+            outcome: fields.text("outcome")?,
+            decision: Verdict::named(&fields.text("decision")?).ok_or("a decision there is not")?,
+            note: fields.optional_text("note")?,
+        },
+        "expired/1" => Entry::Expired { at },
+        "closed/1" => Entry::Closed { at, reason: fields.text("reason")? },
+        "done/1" => Entry::Done { at, items: fields.integers("items")? },
+        _ => return Err("a kind or version of entry there is not".to_owned()),
+    };
+    fields.end().map(|()| entry)
 }

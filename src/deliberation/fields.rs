@@ -36,14 +36,12 @@ pub(super) fn instant(epoch_ms: f64) -> Json {
 pub(super) struct Fields(Vec<(String, Json)>);
 
 impl Fields {
-    /// The name and the members of `{name: {...}}`.
-    pub(super) fn named(value: Json) -> Result<(String, Fields), String> {
-        if let Json::Object(outer) = value
-            && let Ok([(name, Json::Object(members))]) = <[_; 1]>::try_from(outer)
-        {
-            return Ok((name, Fields(members)));
+    /// The members of an object.
+    pub(super) fn of(value: Json) -> Result<Fields, String> {
+        match value {
+            Json::Object(members) => Ok(Fields(members)),
+            _ => Err("expected an object".to_owned()),
         }
-        Err("expected an object with one object in it".to_owned())
     }
 
     fn take(&mut self, name: &str) -> Option<Json> {

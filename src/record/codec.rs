@@ -3,10 +3,9 @@
 
 use super::entry::Entry;
 use super::ids::ALPHABET;
-use crate::value::read::read;
+use crate::value::shape::{Read, read_written};
 use crate::value::write::write;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 /// The longest line, in UTF-16 units.
 pub const MAX_ENTRY_LEN: usize = 8 * 1024 * 1024;
@@ -25,8 +24,8 @@ pub fn encode<E: Serialize>(entry: &E) -> Result<String, String> {
 /// The line of an entry's own text, which is an object.
 #[must_use]
 pub fn seal(mut text: String) -> String {
-    let sum = sum(text.as_bytes());
     text.pop();
+    let sum = sum(text.as_bytes());
     text.push_str(SUM.0);
     text.push_str(&sum);
     text.push_str(SUM.1);
@@ -39,36 +38,34 @@ pub fn decode(line: &str) -> Result<Entry, String> {
 }
 
 /// The entry of another kind of record, which keeps to the same lines.
-pub fn decode_as<E: DeserializeOwned>(line: &str) -> Result<E, String> {
-    read(&unsealed(line)?).map_err(|error| error.message)
-}
-
-/// The text that was summed; refused where it is another text than the one that was written.
-fn unsealed(line: &str) -> Result<String, String> {
+pub fn decode_as<E: Read>(line: &str) -> Result<E, String> {
     let (body, found) = split(line).ok_or("it has no sum")?;
-    let body = format!("{body}}}");
     if sum(body.as_bytes()) != found {
         return Err("its text is not the one that was written: the sum differs".to_owned());
     }
-    Ok(body)
+    read_written(body).map_err(|error| error.message)
 }
 
-/// The text before the sum, and the sum.
+/// The text before the sum, without the brace that ends it there, and the sum.
 fn split(line: &str) -> Option<(&str, &str)> {
     let rest = line.strip_suffix(SUM.1)?;
     let (rest, sum) = rest.split_at_checked(rest.len().checked_sub(SUM_LEN)?)?;
     Some((rest.strip_suffix(SUM.0)?, sum))
 }
 
-/// Against accidents, not against people: 50 bits, eight bytes at a time.
-fn sum(text: &[u8]) -> String {
+/// Against accidents, not against people: 50 bits, eight bytes at a time. The sum of an entry's text, which is
+/// given without the brace that ends it.
+fn sum(open: &[u8]) -> String {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mut state = FACTOR ^ text.len() as u64;
-    for chunk in text.chunks(8) {
-        let word = chunk.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
-        state = (state ^ word).wrapping_mul(FACTOR);
-        state ^= state >> 32;
-    }
+    let mix = |state: u64, word: u64| {
+        let product = (state ^ word).wrapping_mul(FACTOR);
+        product ^ product >> 32
+    };
+    let (words, rest) = open.as_chunks::<8>();
+    let state =
+        words.iter().fold(FACTOR ^ (open.len() as u64 + 1), |state, word| mix(state, u64::from_le_bytes(*word)));
+    let last = rest.iter().rev().fold(u64::from(b'}'), |word, byte| word << 8 | u64::from(*byte));
+    let state = mix(state, last);
     let digits = (0..SUM_LEN).map(|place| (state >> (14 + 5 * place)) as usize & 31);
     digits.filter_map(|digit| ALPHABET.get(digit)).map(|byte| char::from(*byte)).collect()
 }

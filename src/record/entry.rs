@@ -7,14 +7,12 @@ use super::model::{
     RuntimeReference, Selection, Selector, StopReason,
 };
 use super::usage::{CallOutcome, Price, Provenance, Tokens};
-use crate::value::instant;
-use crate::value::json::{CanonicalJson, present_json};
-use serde::{Deserialize, Serialize};
+use crate::value::CanonicalJson;
+use serde::Serialize;
 use std::rc::Rc;
 
 /// What happened. Times are ISO 8601.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub enum Entry {
     /// Always the first, never again.
     #[serde(rename = "created/1")]
@@ -94,18 +92,17 @@ pub enum Entry {
 }
 
 /// How a conversation begins.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Created {
     /// The conversation's id.
     pub conversation_id: Id,
     /// When.
-    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// All later ids derive from it.
     pub seed: Rc<str>,
     /// What the conversation is for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub purpose: Option<Rc<str>>,
     /// In declared order.
     pub participants: Rc<[Participant]>,
@@ -122,16 +119,16 @@ pub struct Created {
     /// What is promised.
     pub recovery: Recovery,
     /// The version of the price policy, where there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub price_version: Option<Id>,
     /// Where a fork comes from. The entries that copy it follow at once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
 }
 
 /// What a fork was made from, and what is small of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Origin {
     /// The other conversation.
     pub conversation_id: Id,
@@ -144,15 +141,15 @@ pub struct Origin {
     /// How many decisions were saved: the place of the built-in policy in its round.
     pub decisions: u64,
     /// A saved decision whose group is not open yet.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub decision: Option<Selection>,
     /// Each participant's progress, in declared order.
     pub members: Rc<[CopiedMember]>,
 }
 
 /// A participant's progress.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct CopiedMember {
     /// Messages before this position are consumed.
     pub cursor: u64,
@@ -161,165 +158,153 @@ pub struct CopiedMember {
 }
 
 /// A run begins.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct RunStarted {
     /// The run.
     pub run_id: Id,
     /// When.
-    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// New caps from here on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limits>,
 }
 
 /// A host selector is about to be asked.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Selecting {
     /// This asking.
     pub attempt_id: Id,
     /// When.
-    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
 }
 
 /// A decision.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Selected {
     /// When.
-    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// What was decided.
     pub selection: Selection,
     /// The selector's private state.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Checkpoint>,
 }
 
 /// A group opens. Its base revision is that of the batch this entry is in.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct GroupStarted {
     /// The group.
     pub group_id: Id,
     /// When.
-    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// The turn of each selected participant, in selection order.
     pub turn_ids: Rc<[Id]>,
     /// The request to the external participant, where the selection names one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Id>,
 }
 
 /// An attempt begins; it continues a wait where the turn has answers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct TurnStarted {
     /// The turn.
     pub turn_id: Id,
     /// The attempt.
     pub attempt_id: Id,
     /// When.
-    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
 }
 
 /// An attempt has a result.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct TurnSettled {
     /// The turn.
     pub turn_id: Id,
     /// When.
-    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// `speak`, `yield` or `wait`.
     pub outcome: Outcome,
 }
 
 /// A turn is ready.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct TurnPrepared {
     /// The turn.
     pub turn_id: Id,
     /// When.
-    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// The participant's private state; absent where it keeps none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Checkpoint>,
 }
 
 /// A turn failed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct TurnFailed {
     /// The turn.
     pub turn_id: Id,
     /// When.
-    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// Why.
     pub message: Rc<str>,
     /// The stable code of the error it threw.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<Rc<str>>,
 }
 
 /// An attempt stopped without a result.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct TurnStopped {
     /// The turn.
     pub turn_id: Id,
     /// When.
-    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// What stopped it.
     pub reason: StopReason,
 }
 
 /// A signalled attempt was given up.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct TurnUnsettled {
     /// The turn.
     pub turn_id: Id,
     /// When.
-    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
 }
 
 /// What came of an unsettled attempt. Exactly one of `outcome` and `error`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct LateResult {
     /// The turn.
     pub turn_id: Id,
     /// When.
-    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// What it returned.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
     /// What it threw.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Rc<str>>,
 }
 
 /// A group is public.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct GroupCommitted {
     /// The group.
     pub group_id: Id,
     /// When.
-    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// The id of each speaking member's message, in selection order. Replies to a member's requests
     /// are published just before it under the ids they got when they were accepted.
@@ -327,7 +312,7 @@ pub struct GroupCommitted {
 }
 
 /// Through which call an answer came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Door {
     /// `submitInput`
@@ -337,8 +322,8 @@ pub enum Door {
 }
 
 /// An answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Answered {
     /// Which request.
     pub request_id: Id,
@@ -347,28 +332,26 @@ pub struct Answered {
     /// Which call brought it.
     pub via: Door,
     /// When.
-    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// The answer.
     pub response: Response,
     /// Who gave it, as the host says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<Rc<str>>,
     /// The id its message has, where it says something.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub message_id: Option<Id>,
 }
 
 /// A request is closed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Withdrawn {
     /// Which request.
     pub request_id: Id,
     /// The id of the declining answer that a member's turn is given.
     pub response_id: Id,
     /// When.
-    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// Who withdrew it.
     pub by: Rc<str>,
@@ -377,15 +360,14 @@ pub struct Withdrawn {
 }
 
 /// Unprompted input, a group and a turn of its own.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct InputAccepted {
     /// The host's id for it, unique among inputs and answers.
     pub input_id: Id,
     /// Who speaks.
     pub participant_id: Id,
     /// When.
-    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// The words.
     pub content: Rc<str>,
@@ -396,20 +378,19 @@ pub struct InputAccepted {
     /// Its turn.
     pub turn_id: Id,
     /// Who brought it, as the host says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<Rc<str>>,
 }
 
 /// A model call is reserved.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct CallAdmitted {
     /// The call.
     pub call_id: Id,
     /// The attempt that pays; its turn or the selection is the principal.
     pub attempt_id: Id,
     /// When.
-    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// Who serves it.
     pub provider_id: Id,
@@ -418,60 +399,57 @@ pub struct CallAdmitted {
 }
 
 /// A model call is reported.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct UsageReported {
     /// The call.
     pub call_id: Id,
     /// The attempt that reports.
     pub attempt_id: Id,
     /// When.
-    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// How it ended.
     pub outcome: CallOutcome,
     /// How far the numbers can be trusted.
     pub provenance: Provenance,
     /// Token counts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Tokens>,
     /// The provider's own report.
-    #[serde(default, deserialize_with = "present_json", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub raw: Option<CanonicalJson>,
     /// Whether it may not be replaced.
     pub r#final: bool,
     /// The provider, with a cache hit only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub provider_id: Option<Id>,
     /// The model, with a cache hit only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub model_id: Option<Id>,
     /// What it cost.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
 }
 
 /// A line of an execution's journal.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ExecutionRecorded {
     /// The attempt that writes it.
     pub attempt_id: Id,
     /// When.
-    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// What it wrote.
     pub record: ExecutionRecord,
 }
 
 /// What a host decided of a turn.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Reconciled {
     /// The turn.
     pub turn_id: Id,
     /// When.
-    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// Who decided.
     pub by: Rc<str>,
@@ -480,45 +458,43 @@ pub struct Reconciled {
 }
 
 /// A participant's move to another version of its runtime.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Migrated {
     /// The participant.
     pub participant_id: Id,
     /// When.
-    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// What its factory declares now.
     pub agent: AgentTraits,
     /// Its saved private state in the new form, every append joined; absent where it had none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Checkpoint>,
 }
 
 /// A run is over.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct RunEnded {
     /// The run.
     pub run_id: Id,
     /// When.
-    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// How.
     pub outcome: RunOutcome,
 }
 
 /// A completed turn of the origin.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct TurnCopied {
     /// The turn.
     pub turn: Rc<CompletedTurn>,
 }
 
 /// A message of the origin. It keeps its ids; its revision is that of the copy.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct MessageCopied {
     /// The message.
     pub message_id: Id,
@@ -531,17 +507,17 @@ pub struct MessageCopied {
     /// The group it was published with.
     pub group_id: Id,
     /// The member that consumed it before it was public.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub consumed_by: Option<Id>,
 }
 
 /// A private state of the origin. Where it is long it comes in parts, which join like the checkpoints of
 /// a participant: the last one has the head.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct CheckpointCopied {
     /// Whose; absent for the selector's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub participant_id: Option<Id>,
     /// The state.
     pub checkpoint: Checkpoint,

@@ -8,7 +8,7 @@ use super::state::{IdMap, Phase, State};
 use crate::value::bounds::MAX_ID;
 use crate::value::text::utf16_len;
 use crate::value::{CanonicalJson, Json, JsonError};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Serialize, Serializer};
 use std::collections::hash_map::Entry;
 
 /// A JSON object with the strings `id` and `executionId`, each an id, and whatever else its author wants.
@@ -28,7 +28,7 @@ impl ExecutionRecord {
         Self::of(&Json::parse_enclosing(text)?)
     }
 
-    fn of(json: &Json) -> Result<Self, JsonError> {
+    pub(super) fn of(json: &Json) -> Result<Self, JsonError> {
         let id = |key: &str| {
             let found = json.get(key).and_then(Json::as_str).filter(|id| (1..=MAX_ID).contains(&utf16_len(id)));
             let problem =
@@ -45,15 +45,9 @@ impl Serialize for ExecutionRecord {
     }
 }
 
-impl<'de> Deserialize<'de> for ExecutionRecord {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::of(&Json::deserialize(deserializer)?).map_err(de::Error::custom)
-    }
-}
-
 /// The records of a turn in the order they came, found by id in one step.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Vec<ExecutionRecord>", into = "Vec<ExecutionRecord>")]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(into = "Vec<ExecutionRecord>")]
 pub struct Records {
     order: Vec<ExecutionRecord>,
     positions: IdMap<usize>,

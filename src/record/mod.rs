@@ -13,6 +13,7 @@ pub mod ids;
 pub mod model;
 pub mod reading;
 mod round_robin;
+mod shapes;
 pub mod snapshot;
 pub mod state;
 mod tagged;

@@ -1,17 +1,14 @@
 //! The shapes that journal entries, events and effects are made of.
 
-use super::tagged::{AnyDecision, AnyOutcome, AnyResponse, AnyRunOutcome, AnySelection};
-use crate::value::instant;
-use crate::value::json::{CanonicalJson, present_json};
-use serde::{Deserialize, Serialize};
+use crate::value::CanonicalJson;
+use serde::Serialize;
 use std::rc::Rc;
 
 /// An identifier: 1 to 512 UTF-16 units, shared rather than copied.
 pub type Id = Rc<str>;
 
 /// Names a versioned implementation that a host's registry can find again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RuntimeReference {
     /// What it is.
     pub id: Id,
@@ -20,7 +17,7 @@ pub struct RuntimeReference {
 }
 
 /// Whether a runtime or selector calls models, as it declares itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ModelCalls {
     /// It calls none.
@@ -30,22 +27,22 @@ pub enum ModelCalls {
 }
 
 /// A participant as the journal names it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Participant {
     /// Unique in the conversation; printed in headers, so free of control characters.
     pub id: Id,
     /// What others are told about it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<Rc<str>>,
     /// What its factory declared; absent for an external participant.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentTraits>,
 }
 
 /// What an agent's factory declares about itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct AgentTraits {
     /// The runtime a load must find again.
     pub runtime: RuntimeReference,
@@ -54,55 +51,55 @@ pub struct AgentTraits {
     /// The checkpoint versions its sessions understand.
     pub checkpoint_versions: Rc<[Id]>,
     /// Whether it calls models.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub model_calls: Option<ModelCalls>,
 }
 
 /// Who decides the next turn.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Selector {
     /// The built-in policy: round the participants in declared order for ever.
     RoundRobin,
     /// Host code.
     Host {
         /// Under which reference a load finds it again.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         reference: Option<RuntimeReference>,
         /// Whether it calls models.
-        #[serde(rename = "modelCalls", default, skip_serializing_if = "Option::is_none")]
+        #[serde(rename = "modelCalls", skip_serializing_if = "Option::is_none")]
         model_calls: Option<ModelCalls>,
     },
 }
 
 /// Caps on a run and on the conversation. Every one is a positive safe integer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Limits {
     /// Attempted member turns per run, resumed ones included.
     pub max_turns_per_run: u64,
     /// Milliseconds a run may take before it stops dispatching.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     /// Milliseconds a signalled attempt may take to settle before it is given up.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub settle_timeout_ms: Option<u64>,
     /// Admitted model calls per run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_model_calls_per_run: Option<u64>,
     /// Admitted model calls in the whole conversation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_model_calls_per_conversation: Option<u64>,
     /// Admitted model calls of each participant in the whole conversation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_model_calls_per_participant: Option<u64>,
     /// Reported tokens per run, checked before each dispatch and admission.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens_per_run: Option<u64>,
 }
 
 /// What happens when a process dies in mid turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Recovery {
     /// Nothing is promised.
@@ -112,8 +109,8 @@ pub enum Recovery {
 }
 
 /// A published message.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Message {
     /// Unique in the conversation.
     pub id: Id,
@@ -130,21 +127,20 @@ pub struct Message {
 }
 
 /// A participant's private state at a boundary, opaque to the engine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Checkpoint {
     /// The format of `data` and `append`.
     pub version: Id,
     /// Replaces the previous head.
     pub data: CanonicalJson,
     /// Added to what earlier checkpoints of this participant appended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub append: Option<Vec<CanonicalJson>>,
 }
 
 /// What a participant asks for before it can go on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ParticipantRequest {
     /// Unique in the conversation, never used before.
     pub id: Id,
@@ -153,15 +149,15 @@ pub struct ParticipantRequest {
     /// What kind of answer it takes.
     pub kind: RequestKind,
     /// The external participant asked; only with `input`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub participant_id: Option<Id>,
     /// What is to be approved or reconciled; never with `input`.
-    #[serde(default, deserialize_with = "present_json", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<CanonicalJson>,
 }
 
 /// The kinds of request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RequestKind {
     /// A person's words.
@@ -173,8 +169,8 @@ pub enum RequestKind {
 }
 
 /// A question the conversation waits on, as hosts see it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Request {
     /// Unique in the conversation.
     pub id: Id,
@@ -189,16 +185,16 @@ pub struct Request {
     /// The turn that waits.
     pub turn_id: Id,
     /// The member whose turn asks; absent where a selection asks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub member_id: Option<Id>,
     /// What is to be approved or reconciled.
-    #[serde(default, deserialize_with = "present_json", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<CanonicalJson>,
 }
 
 /// An answer to a request. Exactly the keys of its kind; see the host interface.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case", try_from = "AnyResponse")]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Response {
     /// Words, or a refusal to give them.
     Input(InputResponse),
@@ -207,7 +203,7 @@ pub enum Response {
         /// Whether it may go ahead.
         approved: bool,
         /// Told to the model on denial.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<Rc<str>>,
     },
     /// What became of the effect.
@@ -231,14 +227,14 @@ pub enum InputResponse {
         /// Always true.
         declined: bool,
         /// Why.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<Rc<str>>,
     },
 }
 
 /// A request together with its answer, as handed to a resumed turn.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ParticipantResponse {
     /// The question.
     pub request: Request,
@@ -249,8 +245,8 @@ pub struct ParticipantResponse {
 }
 
 /// A selector's decision.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "camelCase", try_from = "AnySelection")]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum Selection {
     /// One participant.
     Speak {
@@ -277,8 +273,8 @@ pub enum Selection {
 }
 
 /// What a member's turn came to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case", try_from = "AnyOutcome")]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Outcome {
     /// A message.
     Speak {
@@ -300,8 +296,8 @@ pub enum Outcome {
 }
 
 /// What a host says became of a turn that nobody saw settle.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case", try_from = "AnyDecision")]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Decision {
     /// Nothing happened: it runs again.
     Retry,
@@ -310,7 +306,7 @@ pub enum Decision {
         /// `speak`, `yield` or `wait`.
         outcome: Outcome,
         /// The participant's private state after it; absent, the last saved one stands.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         checkpoint: Option<Checkpoint>,
     },
     /// It failed, and its group with it.
@@ -321,8 +317,8 @@ pub enum Decision {
 }
 
 /// A turn that took part in a committed group.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct CompletedTurn {
     /// The turn.
     pub id: Id,
@@ -333,15 +329,13 @@ pub struct CompletedTurn {
     /// Whether it spoke.
     pub outcome: CompletedOutcome,
     /// When its first attempt started, ISO 8601.
-    #[serde(deserialize_with = "instant::written")]
     pub started_at: Rc<str>,
     /// When its result was saved, ISO 8601.
-    #[serde(deserialize_with = "instant::written")]
     pub settled_at: Rc<str>,
 }
 
 /// How a completed turn ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CompletedOutcome {
     /// With a message.
@@ -351,7 +345,7 @@ pub enum CompletedOutcome {
 }
 
 /// Why an attempt ended without a result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StopReason {
     /// The run's signal, or `dispose()`.
@@ -367,8 +361,8 @@ pub enum StopReason {
 }
 
 /// How a run ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "status", rename_all = "kebab-case", try_from = "AnyRunOutcome")]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "status", rename_all = "kebab-case")]
 pub enum RunOutcome {
     /// Final: the selector finished.
     Completed {
@@ -380,7 +374,7 @@ pub enum RunOutcome {
         /// What happened.
         message: Rc<str>,
         /// A stable code, where there is one.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         code: Option<Rc<str>>,
     },
     /// A cap was reached.
@@ -395,7 +389,7 @@ pub enum RunOutcome {
 }
 
 /// The caps that end a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LimitReason {
     /// `maxTurnsPerRun`

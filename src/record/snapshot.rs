@@ -4,8 +4,8 @@
 
 use super::codec;
 use super::state::{IdMap, IdSet, State};
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use crate::reads_variants;
+use serde::{Serialize, Serializer};
 use std::rc::Rc;
 
 /// The one member of a snapshot, named by its schema version.
@@ -15,11 +15,11 @@ enum Written<'a> {
     State(&'a State),
 }
 
-#[derive(Deserialize)]
-enum Read {
-    #[serde(rename = "roundtable-state/1")]
+enum Stored {
     State(Box<State>),
 }
+
+reads_variants!(Stored { State: "roundtable-state/1" });
 
 /// The text of a state.
 pub fn encode(state: &State) -> Result<String, String> {
@@ -28,7 +28,7 @@ pub fn encode(state: &State) -> Result<String, String> {
 
 /// The state of a text, or the reason why it is none.
 pub fn decode(text: &str) -> Result<State, String> {
-    let Read::State(mut state) = codec::decode_as(text)?;
+    let Stored::State(mut state) = codec::decode_as(text)?;
     let ids = state.created.participants.iter().enumerate();
     state.positions = Rc::new(ids.map(|(position, participant)| (participant.id.clone(), position)).collect());
     Ok(*state)
@@ -44,10 +44,6 @@ pub(super) mod map {
         pairs.sort_unstable_by_key(|(id, _)| *id);
         serializer.collect_seq(pairs)
     }
-
-    pub fn deserialize<'de, V: DeserializeOwned, D: Deserializer<'de>>(deserializer: D) -> Result<IdMap<V>, D::Error> {
-        Ok(Vec::<(Id, V)>::deserialize(deserializer)?.into_iter().collect())
-    }
 }
 
 /// Sets of ids, in order.
@@ -60,10 +56,6 @@ pub(super) mod set {
         ids.sort_unstable();
         serializer.collect_seq(ids)
     }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<IdSet, D::Error> {
-        Ok(Vec::<Id>::deserialize(deserializer)?.into_iter().collect())
-    }
 }
 
 /// The ledger's records, each with its report as a member of its own, in the order of their ids.
@@ -72,32 +64,27 @@ pub(super) mod usage {
     use crate::record::model::Id;
     use crate::record::usage::{Price, Principal, Settlement, UsageRecord, UsageStatus};
 
-    #[derive(Serialize, Deserialize)]
-    #[serde(rename_all = "camelCase", deny_unknown_fields)]
-    struct Line {
-        call_id: Id,
-        provider_id: Id,
-        model_id: Id,
-        conversation_id: Id,
-        run_id: Id,
-        principal: Principal,
-        turn_id: Option<Id>,
-        group_id: Option<Id>,
-        attempt_id: Id,
-        revision: u64,
-        price: Option<Price>,
-        settlement: Option<Settlement>,
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    pub(in crate::record) struct Line {
+        pub call_id: Id,
+        pub provider_id: Id,
+        pub model_id: Id,
+        pub conversation_id: Id,
+        pub run_id: Id,
+        pub principal: Principal,
+        pub turn_id: Option<Id>,
+        pub group_id: Option<Id>,
+        pub attempt_id: Id,
+        pub revision: u64,
+        pub price: Option<Price>,
+        pub settlement: Option<Settlement>,
     }
 
     pub fn serialize<S: Serializer>(map: &IdMap<Rc<UsageRecord>>, serializer: S) -> Result<S::Ok, S::Error> {
         let mut lines: Vec<Line> = map.values().map(|record| line(UsageRecord::clone(record))).collect();
         lines.sort_unstable_by(|a, b| a.call_id.cmp(&b.call_id));
         serializer.collect_seq(lines)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<IdMap<Rc<UsageRecord>>, D::Error> {
-        let records = Vec::<Line>::deserialize(deserializer)?.into_iter().map(record);
-        Ok(records.map(|record| (record.call_id.clone(), Rc::new(record))).collect())
     }
 
     fn line(record: UsageRecord) -> Line {
@@ -123,7 +110,7 @@ pub(super) mod usage {
         }
     }
 
-    fn record(line: Line) -> UsageRecord {
+    pub(in crate::record) fn record(line: Line) -> UsageRecord {
         let Line { call_id, provider_id, model_id, conversation_id, run_id, principal, .. } = line;
         let Line { turn_id, group_id, attempt_id, revision, price, settlement, .. } = line;
         let status = settlement.map_or(UsageStatus::Reserved, UsageStatus::Settled);

@@ -9,7 +9,7 @@ use super::model::{
 use super::usage::UsageRecord;
 use crate::value::CanonicalJson;
 use crate::value::hash::FixedState;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
@@ -19,8 +19,8 @@ pub type IdMap<V> = HashMap<Id, V, FixedState>;
 pub type IdSet = HashSet<Id, FixedState>;
 
 /// The fold of a journal. Built by [`State::create`] and [`State::apply`], and by snapshots of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct State {
     /// The last batch folded in.
     pub revision: u64,
@@ -43,27 +43,27 @@ pub struct State {
     /// The revision of the last published message; 0 before the first.
     pub messages_revision: u64,
     /// A saved decision whose group is not open yet.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub decision: Option<Selection>,
     /// How many decisions were saved: the built-in policy's place in its round.
     pub decisions: u64,
     /// The last checkpoint of the host's selector.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub selector_checkpoint: Option<Checkpoint>,
     /// The asking of the host's selector that has no decision yet.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub selecting: Option<Id>,
     /// The open group.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<Group>,
     /// The run that was started and not ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<Run>,
     /// The latest run, ended or not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_run: Option<Id>,
     /// The final outcome.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<RunOutcome>,
     /// Inputs and answers by their ids.
     #[serde(with = "super::snapshot::map")]
@@ -77,13 +77,13 @@ pub struct State {
 }
 
 /// A participant's progress.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Member {
     /// Messages before this position are consumed.
     pub cursor: usize,
     /// The last saved private state, every append joined.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Checkpoint>,
     /// Prepared results so far, waits included: tells whether a live session is up to date.
     pub prepared: u64,
@@ -92,8 +92,8 @@ pub struct Member {
 }
 
 /// An open group.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Group {
     /// Its id.
     pub id: Id,
@@ -108,8 +108,8 @@ pub struct Group {
 }
 
 /// A member's turn in the open group.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Turn {
     /// Kept across attempts.
     pub id: Id,
@@ -118,42 +118,42 @@ pub struct Turn {
     /// How far it has come.
     pub phase: Phase,
     /// The latest attempt.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt: Option<Id>,
     /// The attempts before it, oldest first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<Id>,
     /// When the first attempt began.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Rc<str>>,
     /// When the latest result was saved.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub settled_at: Option<Rc<str>>,
     /// The latest result.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
     /// What it waits on, in request order; kept until the continued attempt settles.
     pub asks: Vec<Ask>,
     /// Replies to earlier waits, to be published before its own message.
     pub replies: Vec<Reply>,
     /// Why it failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
     /// What an unsettled attempt returned or threw after all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub evidence: Option<Result<Outcome, Rc<str>>>,
     /// The revision of its last start, result or reconciliation.
     pub changed: u64,
     /// What a host decided of it since it was last started.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reconciled: Option<ReconciledTurn>,
     /// What its attempts recorded, until it is prepared with nothing to wait for, or fails.
     pub records: Records,
 }
 
 /// What a host decided of a turn, for whoever asks again.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ReconciledTurn {
     /// The revision that took it.
     pub revision: u64,
@@ -164,18 +164,18 @@ pub struct ReconciledTurn {
 }
 
 /// Why a turn failed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Failure {
     /// For a person.
     pub message: Rc<str>,
     /// The stable code of the error the participant threw, where it had one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<Rc<str>>,
 }
 
 /// How far a turn has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
     /// No attempt is under way.
@@ -195,34 +195,34 @@ pub enum Phase {
 }
 
 /// A request and its answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Ask {
     /// As hosts see it.
     pub request: Request,
     /// The revision that opened it.
     pub revision: u64,
     /// The answer's id, the answer, and the id of its message.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<Answer>,
 }
 
 /// An accepted answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Answer {
     /// Its own id.
     pub response_id: Id,
     /// The answer.
     pub response: Response,
     /// The id its message will have.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub message_id: Option<Id>,
 }
 
 /// A person's reply that waits for its group.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Reply {
     /// The message's id.
     pub message_id: Id,
@@ -233,8 +233,8 @@ pub struct Reply {
 }
 
 /// A run's counters.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Run {
     /// Its id.
     pub id: Id,
@@ -247,29 +247,29 @@ pub struct Run {
 }
 
 /// What an input or answer was given back.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Receipt {
     /// The revision that accepted it.
     pub revision: u64,
     /// Through which call it came; absent for the engine's own declining answers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub via: Option<Door>,
     /// Who spoke; the member for approvals and reconciliations.
     pub participant_id: Id,
     /// The request it answered.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Id>,
     /// What was said.
     pub response: Response,
     /// Its message.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub message_id: Option<Id>,
 }
 
 /// All model calls.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Ledger {
     /// By call id.
     #[serde(with = "super::snapshot::usage")]
@@ -284,13 +284,13 @@ pub struct Ledger {
 }
 
 /// On whose account an attempt runs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Payer {
     /// The run.
     pub run: Id,
     /// The member, its turn and its group; absent for the selector.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub member: Option<(usize, Id, Id)>,
 }
 

@@ -6,19 +6,15 @@ use super::model::{
     Checkpoint, Decision, Id, InputResponse, LimitReason, Outcome, ParticipantRequest, Response, RunOutcome, Selection,
 };
 use crate::value::CanonicalJson;
-use crate::value::json::present_json;
-use serde::Deserialize;
 use std::rc::Rc;
 
 const MISFIT: &str = "members that are not those of the kind";
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct AnyDecision {
-    kind: Rc<str>,
-    outcome: Option<Outcome>,
-    checkpoint: Option<Checkpoint>,
-    message: Option<Rc<str>>,
+    pub(super) kind: Rc<str>,
+    pub(super) outcome: Option<Outcome>,
+    pub(super) checkpoint: Option<Checkpoint>,
+    pub(super) message: Option<Rc<str>>,
 }
 
 impl TryFrom<AnyDecision> for Decision {
@@ -34,13 +30,11 @@ impl TryFrom<AnyDecision> for Decision {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct AnySelection {
-    kind: Rc<str>,
-    participant_id: Option<Id>,
-    participant_ids: Option<Rc<[Id]>>,
-    reason: Option<Rc<str>>,
+    pub(super) kind: Rc<str>,
+    pub(super) participant_id: Option<Id>,
+    pub(super) participant_ids: Option<Rc<[Id]>>,
+    pub(super) reason: Option<Rc<str>>,
 }
 
 impl TryFrom<AnySelection> for Selection {
@@ -57,13 +51,11 @@ impl TryFrom<AnySelection> for Selection {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct AnyOutcome {
-    kind: Rc<str>,
-    content: Option<Rc<str>>,
-    requests: Option<Vec<ParticipantRequest>>,
-    message: Option<Rc<str>>,
+    pub(super) kind: Rc<str>,
+    pub(super) content: Option<Rc<str>>,
+    pub(super) requests: Option<Vec<ParticipantRequest>>,
+    pub(super) message: Option<Rc<str>>,
 }
 
 impl TryFrom<AnyOutcome> for Outcome {
@@ -80,16 +72,13 @@ impl TryFrom<AnyOutcome> for Outcome {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct AnyResponse {
-    kind: Rc<str>,
-    content: Option<Rc<str>>,
-    declined: Option<bool>,
-    approved: Option<bool>,
-    reason: Option<Rc<str>>,
-    #[serde(default, deserialize_with = "present_json")]
-    data: Option<CanonicalJson>,
+    pub(super) kind: Rc<str>,
+    pub(super) content: Option<Rc<str>>,
+    pub(super) declined: Option<bool>,
+    pub(super) approved: Option<bool>,
+    pub(super) reason: Option<Rc<str>>,
+    pub(super) data: Option<CanonicalJson>,
 }
 
 impl TryFrom<AnyResponse> for Response {
@@ -109,20 +98,18 @@ impl TryFrom<AnyResponse> for Response {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct AnyRunOutcome {
-    status: Rc<str>,
-    reason: Option<Rc<str>>,
-    message: Option<Rc<str>>,
-    code: Option<Rc<str>>,
+    pub(super) kind: Rc<str>,
+    pub(super) reason: Option<Rc<str>>,
+    pub(super) message: Option<Rc<str>>,
+    pub(super) code: Option<Rc<str>>,
 }
 
 impl TryFrom<AnyRunOutcome> for RunOutcome {
     type Error = &'static str;
 
     fn try_from(any: AnyRunOutcome) -> Result<Self, Self::Error> {
-        Ok(match (&*any.status, any.reason, any.message, any.code) {
+        Ok(match (&*any.kind, any.reason, any.message, any.code) {
             ("completed", Some(reason), None, None) => RunOutcome::Completed { reason },
             ("failed", None, Some(message), code) => RunOutcome::Failed { message, code },
             ("limited", Some(reason), None, None) => RunOutcome::Limited { reason: limit(&reason)? },

@@ -1,13 +1,13 @@
 //! The ledger's shapes: one record for each model call.
 
 use super::model::Id;
-use crate::value::json::{CanonicalJson, present_json};
-use serde::{Deserialize, Serialize};
+use crate::value::CanonicalJson;
+use serde::Serialize;
 use std::rc::Rc;
 
 /// A model call about to be made.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ModelCall {
     /// Unique in the conversation.
     pub call_id: Id,
@@ -18,8 +18,8 @@ pub struct ModelCall {
 }
 
 /// What a participant reports of a call.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct UsageReport {
     /// The admitted call.
     pub call_id: Id,
@@ -28,23 +28,23 @@ pub struct UsageReport {
     /// How far the numbers can be trusted.
     pub provenance: Provenance,
     /// Token counts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Tokens>,
     /// The provider's own report, opaque.
-    #[serde(default, deserialize_with = "present_json", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub raw: Option<CanonicalJson>,
     /// Whether a later report may replace this one.
     pub r#final: bool,
     /// The provider of a cache hit, which had no admission.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub provider_id: Option<Id>,
     /// The model of a cache hit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub model_id: Option<Id>,
 }
 
 /// How a model call ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CallOutcome {
     /// With a response.
@@ -58,7 +58,7 @@ pub enum CallOutcome {
 }
 
 /// How far reported numbers can be trusted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Provenance {
     /// Complete, from the provider.
@@ -72,29 +72,29 @@ pub enum Provenance {
 }
 
 /// Token counts: safe integers from 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Tokens {
     /// Prompt tokens.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<u64>,
     /// Reply tokens.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<u64>,
     /// Prompt tokens read from a cache.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_read: Option<u64>,
     /// Prompt tokens written to a cache.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_write: Option<u64>,
     /// Reply tokens spent on reasoning.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<u64>,
 }
 
 /// An amount in a currency's minor units, of any size.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Money {
     /// 1 to 16 characters, such as an ISO 4217 code.
     pub currency: Id,
@@ -103,8 +103,7 @@ pub struct Money {
 }
 
 /// What a call cost under one version of a price policy.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Price {
     /// The policy's version.
     pub version: Id,
@@ -113,8 +112,7 @@ pub struct Price {
 }
 
 /// On whose account a call runs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Principal {
     /// A participant or the selector.
     pub kind: PrincipalKind,
@@ -123,7 +121,7 @@ pub struct Principal {
 }
 
 /// The kinds of principal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PrincipalKind {
     /// A member of a group.
@@ -133,7 +131,7 @@ pub enum PrincipalKind {
 }
 
 /// One line of the ledger.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UsageRecord {
     /// The call.
@@ -164,7 +162,7 @@ pub struct UsageRecord {
 }
 
 /// Whether a call has been reported.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "status", rename_all = "kebab-case")]
 pub enum UsageStatus {
     /// Admitted, not reported.
@@ -174,17 +172,17 @@ pub enum UsageStatus {
 }
 
 /// What was reported of a call.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Settlement {
     /// How it ended.
     pub outcome: CallOutcome,
     /// How far the numbers can be trusted.
     pub provenance: Provenance,
     /// Token counts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Tokens>,
     /// The provider's own report.
-    #[serde(default, deserialize_with = "present_json", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub raw: Option<CanonicalJson>,
     /// Whether a later report may replace it.
     pub r#final: bool,

@@ -6,13 +6,12 @@
 
 use crate::record::entry::{CallAdmitted, ExecutionRecorded, UsageReported};
 use crate::record::model::{Checkpoint, Id, ParticipantRequest, Response, RuntimeReference};
-use crate::value::{CanonicalJson, instant};
-use serde::{Deserialize, Serialize};
+use crate::value::CanonicalJson;
+use serde::Serialize;
 use std::rc::Rc;
 
 /// One event.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub enum Event {
     /// Always the first, never again.
     #[serde(rename = "team-created/1")]
@@ -56,13 +55,12 @@ pub enum Event {
 }
 
 /// How a team begins.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Created {
     /// The run's id.
     pub run_id: Id,
     /// When.
-    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// All generated ids derive from it.
     pub seed: Rc<str>,
@@ -73,8 +71,8 @@ pub struct Created {
 }
 
 /// How a team is run; part of the plan, like the definition.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Options {
     /// Who is dispatched first.
     pub order: Order,
@@ -85,15 +83,15 @@ pub struct Options {
     /// What becomes of an input over its bytes.
     pub input_overflow: Overflow,
     /// UTF-8 bytes of a turn's canonical input, at most.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub input_bytes: Option<u64>,
     /// UTF-8 bytes of a turn's canonical result, at most.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub output_bytes: Option<u64>,
 }
 
 /// Who of several queued members is dispatched first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
     /// Whoever was declared first.
@@ -104,7 +102,7 @@ pub enum Order {
 }
 
 /// What mentioning oneself does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SelfMention {
     /// It requests a turn like any other mention.
@@ -115,7 +113,7 @@ pub enum SelfMention {
 }
 
 /// What becomes of an input that is over its bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Overflow {
     /// The turn fails.
@@ -126,8 +124,8 @@ pub enum Overflow {
 }
 
 /// A turn of a member.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct At {
     /// The member.
     pub node_id: Id,
@@ -136,8 +134,8 @@ pub struct At {
 }
 
 /// A result.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Completed {
     /// The member.
     pub node_id: Id,
@@ -148,8 +146,8 @@ pub struct Completed {
 }
 
 /// A failure.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Failed {
     /// The member.
     pub node_id: Id,
@@ -160,8 +158,8 @@ pub struct Failed {
 }
 
 /// A pause.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Paused {
     /// The member.
     pub node_id: Id,
@@ -174,8 +172,8 @@ pub struct Paused {
 }
 
 /// What a paused turn asks of the host.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Ask {
     /// A member's own question.
     Host(CanonicalJson),
@@ -186,8 +184,8 @@ pub enum Ask {
 }
 
 /// An attempt begins.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct AttemptStarted {
     /// The member.
     pub node_id: Id,
@@ -196,15 +194,14 @@ pub struct AttemptStarted {
     /// This attempt.
     pub attempt_id: Id,
     /// When.
-    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// Whether it may be repeated when nobody saw it end.
     pub retry_safe: bool,
 }
 
 /// Private state.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Checkpointed {
     /// The member.
     pub node_id: Id,
@@ -217,8 +214,8 @@ pub struct Checkpointed {
 }
 
 /// An answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Answered {
     /// The member that asked.
     pub node_id: Id,
@@ -229,11 +226,10 @@ pub struct Answered {
     /// The answer's own id.
     pub response_id: Id,
     /// When.
-    #[serde(deserialize_with = "instant::written")]
     pub at: Rc<str>,
     /// The answer.
     pub response: Response,
     /// Who gave it, as the host says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<Rc<str>>,
 }

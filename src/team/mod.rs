@@ -19,6 +19,7 @@ pub mod outcome;
 pub mod result;
 pub mod rooms;
 mod services;
+mod shapes;
 pub mod snapshot;
 pub mod state;
 pub mod told;

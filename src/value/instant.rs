@@ -1,8 +1,5 @@
 //! Instants: epoch milliseconds at ports, ISO 8601 text in records.
 
-use serde::{Deserialize, Deserializer, de};
-use std::rc::Rc;
-
 /// The latest instant a date can hold, in epoch milliseconds (the ECMAScript limit).
 pub const MAX_EPOCH_MS: f64 = 8.64e15;
 
@@ -55,12 +52,6 @@ pub fn is_iso(text: &str) -> bool {
     // Of what can be read, nothing else with a year of four digits is as long and ends so.
     let is_usual = text.len() == 24 && text.ends_with('Z');
     parse_iso(text).is_some_and(|ms| is_usual || format_iso(ms).as_deref() == Some(text))
-}
-
-/// Reads an instant that [`format_iso`] wrote. For `#[serde(deserialize_with = ...)]`.
-pub(crate) fn written<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Rc<str>, D::Error> {
-    let text = Rc::<str>::deserialize(deserializer)?;
-    if is_iso(&text) { Ok(text) } else { Err(de::Error::custom("expected an instant as it is written")) }
 }
 
 fn clock_ms(scan: &mut Scan<'_>) -> Option<i64> {

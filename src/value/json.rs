@@ -10,8 +10,8 @@ use std::rc::Rc;
 
 /// How deep arrays and objects of one value may nest.
 pub const MAX_DEPTH: usize = 100;
-/// How many levels the engine's own shapes put around such a value, at most.
-const MAX_AROUND: usize = 20;
+/// How deep a value may nest that holds such values within the engine's own shapes.
+pub(super) const MAX_ENCLOSING: usize = MAX_DEPTH + 20;
 
 /// One JSON value. Objects keep the order they were read in; keys are unique.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,7 +46,7 @@ impl Json {
 
     /// Parses one complete JSON text that may hold values of full depth within the engine's own shapes.
     pub fn parse_enclosing(text: &str) -> Result<Json, JsonError> {
-        Json::parse_within(text, MAX_DEPTH + MAX_AROUND)
+        Json::parse_within(text, MAX_ENCLOSING)
     }
 
     fn parse_within(text: &str, depth: usize) -> Result<Json, JsonError> {
@@ -155,7 +155,7 @@ pub fn write_string(text: &str, out: &mut String) {
 }
 
 /// How many bytes stand before the first that must be escaped: a control character, `"` or `\`.
-fn plain_len(bytes: &[u8]) -> usize {
+pub(super) fn plain_len(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const HIGH: u64 = ONES << 7;
     // Eight bytes at a time: the high bit of a byte is set where that byte is below the limit.
@@ -186,7 +186,7 @@ impl Serialize for Json {
 
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Depth(MAX_DEPTH + MAX_AROUND).deserialize(deserializer)
+        Depth(MAX_ENCLOSING).deserialize(deserializer)
     }
 }
 
@@ -287,6 +287,11 @@ impl CanonicalJson {
             return Ok(CanonicalJson(text.into()));
         }
         Err(JsonError { message: "not in canonical form".to_owned() })
+    }
+
+    /// Takes a text that the engine wrote for such a value.
+    pub(super) fn written(text: &str) -> Self {
+        CanonicalJson(text.into())
     }
 
     /// The canonical text.

@@ -14,7 +14,7 @@ use agent_roundtable::record::reading::{Journal, RecordError};
 use agent_roundtable::record::state::State;
 use agent_roundtable::record::usage::{Money, UsageRecord};
 use agent_roundtable::value::Json;
-use serde_json::Value;
+use agent_roundtable::value::write::write;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
@@ -314,27 +314,35 @@ pub fn read_journal(batches: &[Batch]) -> Result<(State, Vec<Event>), RecordErro
 
 /// Every way to remove, repeat, retype or add one member of an object, anywhere in a value, with the
 /// name of the member.
-pub fn mutations(value: &Value) -> Vec<(String, String)> {
+pub fn mutations(value: &Json) -> Vec<(String, String)> {
+    let text = |value: &Json| write(value).unwrap();
     let mut found = Vec::new();
-    let Value::Object(members) = value else { return found };
-    for (key, member) in members {
+    let Json::Object(members) = value else { return found };
+    for (at, (key, member)) in members.iter().enumerate() {
+        let with = |other: Json| {
+            let mut changed = members.clone();
+            changed[at].1 = other;
+            text(&Json::Object(changed))
+        };
         let mut add = |text: String| found.push((key.clone(), text));
         let mut without = members.clone();
-        without.remove(key);
-        add(Value::Object(without).to_string());
-        for other in [Value::Null, Value::from(7.5), Value::from("7"), Value::Bool(true), Value::Array(vec![])] {
+        without.remove(at);
+        add(text(&Json::Object(without)));
+        for other in [Json::Null, Json::Number(7.5), Json::String("7".into()), Json::Bool(true), Json::Array(vec![])] {
             if std::mem::discriminant(&other) != std::mem::discriminant(member) {
-                let mut retyped = members.clone();
-                retyped.insert(key.clone(), other);
-                add(Value::Object(retyped).to_string());
+                add(with(other));
             }
         }
-        add(value.to_string().replacen('{', &format!("{{{}:{member},", Value::from(key.as_str())), 1));
-        add(value.to_string().replacen('{', "{\"spare\":1,", 1));
+        let key_text = text(&Json::String(key.clone()));
+        add(text(value).replacen('{', &format!("{{{key_text}:{},", text(member)), 1));
+        add(text(value).replacen('{', "{\"spare\":1,", 1));
+        let mut last = members.clone();
+        let moved = last.remove(at);
+        last.push(moved);
+        add(text(&Json::Object(last)));
         for (inner_key, inner) in mutations(member) {
-            let mut deeper = members.clone();
-            deeper.insert(key.clone(), Value::from("\u{0}here"));
-            found.push((inner_key, Value::Object(deeper).to_string().replace("\"\\u0000here\"", &inner)));
+            let deeper = with(Json::String("\u{0}here".into()));
+            found.push((inner_key, deeper.replace("\"\\u0000here\"", &inner)));
         }
     }
     found
