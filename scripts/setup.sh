@@ -5,6 +5,7 @@
 #   scripts/setup.sh browser    Chromium and its driver
 #   scripts/setup.sh postgres   a PostgreSQL server's programs, and its driver
 #   scripts/setup.sh stores     both, database drivers, a PostgreSQL server's programs
+#   scripts/setup.sh http       what drives the HTTP interface: Python packages in an environment of their own
 #   scripts/setup.sh test       all of this, other hosts and bundlers, wasm-pack
 #   scripts/setup.sh mutants    cargo-mutants
 #   scripts/setup.sh peers      libraries that `make bench` compares with; it runs without them too
@@ -119,6 +120,39 @@ node_is_new_enough() {
     fail "Node.js $(node --version) is too old; version 20.19 or later is needed"
 }
 
+# ---- Python packages: in an environment in the cache, under the hash of their list and of the Python, and linked
+
+python_packages() {
+  local folder="$1" program name; program="$(new_enough_python)"
+  if [ -z "$program" ]; then
+    step 'Python from Debian' alone apt apt_install python3 python3-venv
+    program="$(new_enough_python)"
+    [ -n "$program" ] || fail "Python 3.11 or later, with its venv module, is needed; here is $(python3 --version 2>&1)"
+  fi
+  name="$cache/python-$({ cat "$folder/requirements.txt"; "$program" -c 'import sys; print(sys.executable, sys.version)'; } | sha256sum | cut -c1-16)"
+  [ -e "$name/ready" ] || step "Python packages of $folder" alone python-packages python_install "$program" "$folder" "$name"
+  [ "$(readlink "$folder/.venv")" = "$name" ] || ln -sfn "$name" "$folder/.venv"
+}
+
+# The one on PATH, or Debian's behind it.
+new_enough_python() {
+  local program
+  for program in python3 /usr/bin/python3; do
+    "$program" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue
+    printf '%s' "$program"
+    return
+  done
+}
+
+python_install() {
+  [ ! -e "$3/ready" ] || return 0
+  rm -rf "$3"
+  "$1" -m venv "$3"
+  "$3/bin/python" -m pip install --disable-pip-version-check --no-input --only-binary :all: --require-hashes \
+    --requirement "$2/requirements.txt"
+  touch "$3/ready"
+}
+
 # ---- programs from crates.io, in a cheap profile: they run for seconds
 
 cargo_program() {
@@ -173,6 +207,7 @@ all() {
 root_packages() { npm_packages .; }
 host_packages() { npm_packages tests/packaging; }
 sdk_packages() { npm_packages tests/sdk; }
+http_packages() { python_packages tests/http; }
 wasm_tools() { wasm_bindgen_programs; cargo_program wasm-pack $wasm_pack; }
 
 case "${1:-build}" in
@@ -180,9 +215,11 @@ case "${1:-build}" in
   browser) browser ;;
   postgres) node_is_new_enough; all root_packages postgres ;;
   stores) node_is_new_enough; wasm_rust; all root_packages store_packages browser postgres ;;
+  http) node_is_new_enough; all root_packages http_packages ;;
   test)
     node_is_new_enough; wasm_rust
-    all root_packages host_packages sdk_packages store_packages browser postgres wasm_tools; wasm_bindgen_programs ;;
+    all root_packages host_packages sdk_packages http_packages store_packages browser postgres wasm_tools
+    wasm_bindgen_programs ;;
   mutants) cargo_program cargo-mutants $cargo_mutants ;;
   peers)
     (store_packages) || printf '  set-up: without the drivers of stores, which could not be installed\n'

@@ -40,6 +40,7 @@ const parts = [
   ...nodeSuites(),
   ...testFiles('tests/stores').map((file) => ({ ...onPackage('stores', file), setup: 'stores' })),
   ...[22, 26].map((version) => ownSqlite(version)),
+  ...testFiles('tests/http').map((file) => onPackage('http', file)),
   ...testFiles('tests/packaging').map((file) => onPackage('consumers', file)),
   ...testFiles('tests/sdk').map((file) => onPackage('sdk', file)),
   {

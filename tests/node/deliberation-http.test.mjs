@@ -138,6 +138,8 @@ test('D8 over HTTP malformed bodies are refused, by name', async (t) => {
     assert.equal((await call('fac', 'GET', query))[0], 400, query);
   }
   assert.equal((await call('fac', 'GET', `/${id}?since=-1`))[1].error, 'INVALID_SINCE');
+  assert.equal((await call('fac', 'GET', `/${id}?since=9007199254740991`))[0], 200);
+  assert.equal((await call('fac', 'GET', `/${id}?since=9007199254740992`))[1].error, 'INVALID_SINCE');
 });
 
 test('D8 over HTTP a body of 256 KiB is read, a longer one is not, however it says so', async (t) => {
@@ -215,6 +217,11 @@ test('D22 over HTTP an id that is none is 404, an unknown path too, another meth
   }
   const wrong = await fetch(base, { method: 'DELETE', headers: { 'x-caller': 'fac' } });
   assert.deepEqual([wrong.status, wrong.headers.get('allow')], [405, 'POST, GET']);
+  // No `Request` can be made with it, and the handler answers it all the same.
+  const trace = rawRequest(base, { method: 'TRACE', headers: { 'x-caller': 'fac' } }).end();
+  const [traced] = await once(trace, 'response');
+  traced.resume();
+  assert.deepEqual([traced.statusCode, traced.headers.allow], [405, 'POST, GET']);
 });
 
 test('D25 over HTTP a failing store is 500 without its own words, a failing directory 503', async (t) => {

@@ -166,7 +166,7 @@ async function readBody(request: Request): Promise<Record<string, unknown>> {
 
 /** What a query gives where a number is wanted; text that is none stays text, and is refused. */
 function numberOf(value: string | null): number | null {
-  return value !== null && /^\d{1,15}$/.test(value) ? Number(value) : (value as number | null);
+  return value !== null && /^\d{1,16}$/.test(value) ? Number(value) : (value as number | null);
 }
 
 function optional<K extends string, T>(name: K, value: T | null | undefined): { [key in K]?: T } {

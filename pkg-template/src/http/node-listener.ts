@@ -21,7 +21,8 @@ export interface NodeResponse {
 
 /**
  * A listener for `http.createServer` that serves with a web-standard handler, such as that of
- * `deliberationHandler`. Where the handler rejects it answers 500; where the request is none, 400.
+ * `deliberationHandler`. Where the handler rejects it answers 500; where the request is none, 400. A request's
+ * `method` is the client's even where no `Request` can be made with it, as with TRACE.
  */
 export function nodeListener(
   handler: (request: Request) => Promise<Response>,
@@ -59,18 +60,24 @@ async function answer(handler: (request: Request) => Promise<Response>, request:
   }
 }
 
+/** Methods that the constructor of `Request` refuses. */
+const FORBIDDEN = ['TRACE', 'TRACK', 'CONNECT'];
+
 /** `undefined` where the line or a header cannot stand in a `Request`. */
 function toRequest(incoming: NodeRequest, body: Body): Request | undefined {
   const { method = 'GET', headers, url = '/' } = incoming;
-  const hasBody = method !== 'GET' && method !== 'HEAD';
+  const isForbidden = FORBIDDEN.includes(method.toUpperCase());
+  const hasBody = method !== 'GET' && method !== 'HEAD' && !isForbidden;
   try {
     const given = new Headers();
     for (const [name, value] of Object.entries(headers)) {
       for (const one of Array.isArray(value) ? value : [value ?? '']) given.append(name, one);
     }
     const host = typeof headers['host'] === 'string' ? headers['host'] : 'localhost';
-    const init = { method, headers: given, ...(hasBody ? { body: body.read(), duplex: 'half' } : {}) };
-    return new Request(new URL(url, `http://${host}`), init);
+    const shown = isForbidden ? 'OPTIONS' : method;
+    const init = { method: shown, headers: given, ...(hasBody ? { body: body.read(), duplex: 'half' } : {}) };
+    const request = new Request(new URL(url, `http://${host}`), init);
+    return isForbidden ? Object.defineProperty(request, 'method', { value: method }) : request;
   } catch {
     return undefined;
   }

@@ -1,12 +1,22 @@
 /** The HTTP interface of deliberations, described for machines (OpenAPI 3.1). */
 
 const text = (maxLength: number, more: object = {}): object => ({ type: 'string', minLength: 1, maxLength, ...more });
+/** Positive, and exact as a JavaScript number. */
+const positive = { type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER };
+/** What is dropped around a text (of JavaScript's space, what is no control character), and what no line may hold. */
+const SPACE = ' \\u00a0\\u1680\\u2000-\\u200a\\u202f\\u205f\\u3000\\ufeff';
+const CONTROL = '\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029';
+const AROUND = `[${SPACE}\\t-\\r\\u2028\\u2029]*`;
+/** Not blank. */
+const SAID = { pattern: `[^${SPACE}\\t-\\r\\u2028\\u2029]` };
+/** Not blank, and one line without control characters, whatever is around it. */
+const LINE = { pattern: `^${AROUND}[^${SPACE}${CONTROL}]([^${CONTROL}]*[^${SPACE}${CONTROL}])?${AROUND}$` };
 const instant = { type: 'string', format: 'date-time' };
 const agent = text(512);
 const agents = { type: 'array', items: agent, maxItems: 20 };
 const status = { type: 'string', enum: ['open', 'resolved', 'expired'] };
 const decision = { type: 'string', enum: ['approved', 'rejected', 'deferred'] };
-const key = { ...text(255), description: 'A repeated call with the same key gives what the first gave.' };
+const key = { ...text(255, LINE), description: 'A repeated call with the same key gives what the first gave.' };
 const ref = (name: string): object => ({ $ref: `#/components/schemas/${name}` });
 const json = (schema: object): object => ({ 'application/json': { schema } });
 
@@ -26,7 +36,7 @@ const session = {
   participants: agents,
   group_id: { type: 'string' },
   status,
-  version: { type: 'integer', minimum: 1 },
+  version: positive,
   outcome: { type: ['string', 'null'], maxLength: 2000 },
   decision,
   note: text(2000),
@@ -78,29 +88,29 @@ const schemas = {
     thread_length: { type: 'integer', minimum: 0, maximum: 200 },
   }),
   CreateRoundTable: object(['topic', 'goal', 'participants'], {
-    topic: text(500, { pattern: '\\S', description: 'One line. Lengths are counted in Unicode scalar values.' }),
-    goal: text(2000, { pattern: '\\S' }),
-    participants: { type: 'array', minItems: 1, items: text(255, { pattern: '\\S' }) },
+    topic: text(500, { ...LINE, description: 'One line. Lengths are counted in Unicode scalar values.' }),
+    goal: text(2000, SAID),
+    participants: { type: 'array', minItems: 1, items: text(255, LINE), description: 'At most 20 distinct ones.' },
     timeout_minutes: { type: 'integer', minimum: 1, maximum: 10_080, default: 30 },
     idempotency_key: key,
-    quorum: { type: 'integer', minimum: 1 },
-    reminder_minutes: { type: 'integer', minimum: 1 },
+    quorum: { type: 'integer', minimum: 1, maximum: 20, description: 'At most as many as there are participants.' },
+    reminder_minutes: { type: 'integer', minimum: 1, maximum: 10_079, description: 'Less than the timeout.' },
     strict: { type: 'boolean', default: false },
   }),
   Speak: object(['message'], {
-    message: text(10_000, { pattern: '\\S' }),
+    message: text(10_000, SAID),
     idempotency_key: key,
-    expected_version: { type: 'integer', minimum: 1 },
+    expected_version: positive,
   }),
   Spoken: object(['thread_entry_id', 'thread_length'], {
     thread_entry_id: { type: 'string', format: 'uuid' },
     thread_length: { type: 'integer', minimum: 1, maximum: 200 },
   }),
   Resolve: object(['outcome', 'decision'], {
-    outcome: text(2000, { pattern: '\\S' }),
+    outcome: text(2000, SAID),
     decision,
-    note: text(2000, { pattern: '\\S' }),
-    expected_version: { type: 'integer', minimum: 1 },
+    note: text(2000, SAID),
+    expected_version: positive,
   }),
 };
 
@@ -157,7 +167,7 @@ export const deliberationOpenApi: {
         parameters: [
           query('status', status),
           query('limit', { type: 'integer', minimum: 1, maximum: 100, default: 20 }),
-          query('cursor', { type: 'string', minLength: 1 }),
+          query('cursor', { ...text(4096), description: 'A `next_cursor`.' }),
         ],
         responses: answers(200, 'Page', [400, 401, 500, 503]),
       },
@@ -168,7 +178,12 @@ export const deliberationOpenApi: {
         summary: 'One session, to its members.',
         parameters: [
           id,
-          query('since', { type: 'integer', minimum: 0, description: 'Only thread entries after this version.' }),
+          query('since', {
+            type: 'integer',
+            minimum: 0,
+            maximum: Number.MAX_SAFE_INTEGER,
+            description: 'Only thread entries after this version.',
+          }),
         ],
         responses: answers(200, 'RoundTable', [400, 401, 403, 404, 500, 503]),
       },
