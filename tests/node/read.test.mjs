@@ -196,3 +196,25 @@ test('C52 options are checked at the door', async () => {
     await refused({ store, conversationId: 'c', atRevision }, /atRevision/);
   }
 });
+
+test('C52 what is said arrives whole, wherever in it the first character stands that is not ASCII', async () => {
+  const said = ['é', '語', '🙂', ''].flatMap((odd) =>
+    [0, 1, 30, 63, 64, 65, 5000].flatMap((place) => [
+      `${'a'.repeat(place)}${odd}`,
+      `${'a'.repeat(place)}${odd}b${odd}`,
+    ]),
+  );
+  for (const content of [...said, '🙂'.repeat(3000), 'é'.repeat(100_000)].filter((text) => text !== '')) {
+    const store = new MemoryConversationStore();
+    const table = createRoundtable({
+      conversationId: 'c',
+      participants: [speaker('ana', content)],
+      limits: { maxTurnsPerRun: 1 },
+      store,
+    });
+    await table.run();
+    const [message] = (await read(store)).messages;
+    assert.ok(message.content === content, `${content.length} units`);
+    assert.deepEqual(table.snapshot().messages, [message]);
+  }
+});

@@ -10,9 +10,19 @@ use anyhow::{Context, Result, bail};
 const LOADING_JS: &str = "let wasmModule, wasmInstance, wasm;";
 const LOADING_TS: &str = "export type InitInput =";
 
+/// How texts reach the instance's memory: unit by unit until the first that is not ASCII.
+const PASS_TEXT: &str = "function passStringToWasm0(arg, malloc, realloc) {";
+/// That takes twenty times as long as the encoder where a text is long, and a journal is megabytes.
+const PASS_LONG_TEXT: &str =
+    "    if (realloc !== undefined && arg.length >= 64) return passLongText(arg, malloc, realloc);";
+
 /// `glue.js`: exports `createEngine`.
 pub fn javascript(generated: &str) -> Result<String> {
     let body = before(generated, LOADING_JS)?;
+    if !body.contains(PASS_TEXT) {
+        bail!("wasm-bindgen's output has no {PASS_TEXT:?}: its form changed");
+    }
+    let body = body.replace(PASS_TEXT, &format!("{PASS_TEXT}\n{PASS_LONG_TEXT}"));
     let mut imports = String::new();
     let mut lines = Vec::new();
     let mut names = Vec::new();
@@ -92,6 +102,21 @@ const cutOff = (lost) => new Proxy({}, {
 });
 
 export function createEngine(module, onStop) {
+
+function passLongText(text, malloc, realloc) {
+    let size = text.length;
+    let start = malloc(size, 1) >>> 0;
+    const encode = (part, from, to) => cachedTextEncoder.encodeInto(part, getUint8ArrayMemory0().subarray(from, to));
+    let { read, written } = encode(text, start, start + size);
+    if (read < text.length) { // not all of it is ASCII
+        const rest = text.slice(read);
+        start = realloc(start, size, size = written + 3 * rest.length, 1) >>> 0;
+        written += encode(rest, start + written, start + size).written;
+        start = realloc(start, size, written, 1) >>> 0;
+    }
+    WASM_VECTOR_LEN = written;
+    return start;
+}
 ";
 
 const AFTER_NAMES: &str = "
