@@ -18,6 +18,7 @@ const CASES = [
   'groups',
   'sessions',
   'teams',
+  'deliberations',
   'decode',
   'size',
   'start',

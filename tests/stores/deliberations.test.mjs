@@ -65,7 +65,10 @@ for (const [kind, skip] of Object.entries(KINDS)) {
   test(`D15 199 entries and 50 parallel speakers in two processes leave exactly 200 (${kind})`, { skip }, async (t) => {
     const { d, ask } = await hosts(t, kind);
     const { id } = await d.create('fac', TABLE);
-    for (let n = 0; n < 199; n++) await d.speak('ana', id, { message: `${n}` });
+    for (let n = 0; n < 198; n++) await d.speak('ana', id, { message: `${n}` });
+    // After this both processes have the session in memory, with 199 entries.
+    assert.deepEqual(await ask('speak', START, { id, caller: 'bo', messages: ['198'] }), [199]);
+    assert.equal((await d.get('ana', id)).thread.length, 199);
     const messages = Array.from({ length: 25 }, (_, n) => `late ${n}`);
     const [here, there] = await Promise.all([
       Promise.all(
