@@ -1,59 +1,67 @@
 // Definitions and options: checked at the door, copied, and compared with the record.
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { describe, test } from 'node:test';
 import { compileTeam, createTeam, loadTeam, MemoryConversationStore, TeamError } from 'agent-roundtable';
-import { definition, dialogue, failure, lines, PAIR, post, says, scripted, team } from './support/teams.mjs';
+import { definition, dialogue, failure, lines, PAIR, post, says, scripted, stores, team } from './support/teams.mjs';
 
-test('T17 T18 every finding is listed at once, each with its code and path', () => {
-  const issues = (given) => {
-    try {
-      compileTeam(given);
-      return [];
-    } catch (error) {
-      assert.ok(error instanceof TeamError && error instanceof Error);
-      assert.equal(error.code, 'INVALID_TEAM');
-      return error.issues.map(({ code, path }) => `${code} ${path}`);
-    }
-  };
-  for (const bad of [0, -1, 1.5, 2 ** 53]) {
-    const found = issues(definition(['a'], { room: ['a'] }, { concurrency: bad, cap: bad, tail: bad }));
-    assert.deepEqual(found.sort(), [
-      'INVALID_TEAM /data/communication/tailMessages',
-      'INVALID_TEAM /data/globalConcurrency',
-      'INVALID_TEAM /data/maxTurnsPerMember',
-    ]);
-  }
-  assert.deepEqual(issues(definition(['a', 'b'], {}, { cap: 2 ** 52 })), ['INVALID_TEAM /data/maxTurnsPerMember']);
-  for (const id of ['', ' x', 'x ', 'x\n', 'x\u007f']) {
-    const found = issues(definition(['a'], { [id]: [] }, { nodes: [{ id, data: { role: '', brief: '' } }] }));
-    assert.deepEqual(
-      found,
-      ['INVALID_ID /nodes/0/id', 'INVALID_ID /data/communication/rooms/0/id'],
-      JSON.stringify(id),
-    );
-  }
-  assert.deepEqual(issues(definition(['a', 'a'], { r: ['a', 'a', 'z'] }, { edges: [{}] })), [
-    'DUPLICATE_NODE_ID /nodes/1/id',
-    'INVALID_TEAM /edges',
-    'INVALID_TEAM /data/communication/rooms/0/members/1',
-    'INVALID_TEAM /data/communication/rooms/0/members/2',
-  ]);
-  for (const value of [undefined, null, 7, [], () => {}]) assert.ok(issues(value).length > 0);
-});
+for (const [name, makeStore] of Object.entries(stores)) {
+  describe(`on the ${name} store`, () => {
+    test('T17 T18 every finding is listed at once, each with its code and path, and nothing is stored', async () => {
+      const issues = (given) => {
+        try {
+          compileTeam(given);
+          return [];
+        } catch (error) {
+          assert.ok(error instanceof TeamError && error instanceof Error);
+          assert.equal(error.code, 'INVALID_TEAM');
+          return error.issues.map(({ code, path }) => `${code} ${path}`);
+        }
+      };
+      for (const bad of [0, -1, 1.5, 2 ** 53]) {
+        const found = issues(definition(['a'], { room: ['a'] }, { concurrency: bad, cap: bad, tail: bad }));
+        assert.deepEqual(found.sort(), [
+          'INVALID_TEAM /data/communication/tailMessages',
+          'INVALID_TEAM /data/globalConcurrency',
+          'INVALID_TEAM /data/maxTurnsPerMember',
+        ]);
+      }
+      assert.deepEqual(issues(definition(['a', 'b'], {}, { cap: 2 ** 52 })), ['INVALID_TEAM /data/maxTurnsPerMember']);
+      for (const id of ['', ' x', 'x ', 'x\n', 'x\u007f']) {
+        const found = issues(definition(['a'], { [id]: [] }, { nodes: [{ id, data: { role: '', brief: '' } }] }));
+        assert.deepEqual(
+          found,
+          ['INVALID_ID /nodes/0/id', 'INVALID_ID /data/communication/rooms/0/id'],
+          JSON.stringify(id),
+        );
+      }
+      assert.deepEqual(issues(definition(['a', 'a'], { r: ['a', 'a', 'z'] }, { edges: [{}] })), [
+        'DUPLICATE_NODE_ID /nodes/1/id',
+        'INVALID_TEAM /edges',
+        'INVALID_TEAM /data/communication/rooms/0/members/1',
+        'INVALID_TEAM /data/communication/rooms/0/members/2',
+      ]);
+      for (const value of [undefined, null, 7, [], () => {}]) assert.ok(issues(value).length > 0);
+      const store = await makeStore();
+      const refused = () => team({ definition: definition(['a', 'a'], {}), members: {}, store });
+      assert.throws(refused, { code: 'INVALID_TEAM' });
+      assert.deepEqual((await store.list({})).items, []);
+    });
 
-test('T19 what the caller does to its objects later changes nothing', async () => {
-  const given = definition(['a', '-b', '-c'], { room: ['a', 'b'] });
-  const compiled = compileTeam(given);
-  const { members } = scripted({ a: [says('x', post('room', 'm', 'c'))], b: [], c: [] });
-  const one = team({ definition: given, members });
-  given.data.communication.rooms[0].members.push('c');
-  given.nodes.length = 0;
-  assert.deepEqual(failure(await one.run()), ['TEAM_NODE_FAILED', 'a RESULT_INVALID']);
-  assert.equal(compiled.validateResult('a', says('x', post('room', 'm', 'c'))).path, '/posts/0/mentions/0');
-  assert.equal(compiled.validateResult('a', says('x', post('room', 'm', 'b'))), null);
-  assert.ok(Object.isFrozen(compiled.definition.data.communication.rooms[0].members));
-  assert.deepEqual(compiled.bounds, { minDispatches: 1, maxDispatches: 15, maxConcurrency: 1 });
-});
+    test('T19 what the caller does to its objects later changes nothing', async () => {
+      const given = definition(['a', '-b', '-c'], { room: ['a', 'b'] });
+      const compiled = compileTeam(given);
+      const { members } = scripted({ a: [says('x', post('room', 'm', 'c'))], b: [], c: [] });
+      const one = team({ definition: given, members, store: await makeStore() });
+      given.data.communication.rooms[0].members.push('c');
+      given.nodes.length = 0;
+      assert.deepEqual(failure(await one.run()), ['TEAM_NODE_FAILED', 'a RESULT_INVALID']);
+      assert.equal(compiled.validateResult('a', says('x', post('room', 'm', 'c'))).path, '/posts/0/mentions/0');
+      assert.equal(compiled.validateResult('a', says('x', post('room', 'm', 'b'))), null);
+      assert.ok(Object.isFrozen(compiled.definition.data.communication.rooms[0].members));
+      assert.deepEqual(compiled.bounds, { minDispatches: 1, maxDispatches: 15, maxConcurrency: 1 });
+    });
+  });
+}
 
 test('F another definition, or other options, are refused and nothing is written', async () => {
   const store = new MemoryConversationStore();

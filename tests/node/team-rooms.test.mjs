@@ -5,7 +5,7 @@ import { readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promise
 import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { createRoundtable, loadTeam, MemoryConversationStore } from 'agent-roundtable';
+import { createRoundtable, loadTeam } from 'agent-roundtable';
 import { fileStore, projectTeamRooms } from 'agent-roundtable/node';
 import { agent } from './support/conversations.mjs';
 import { definition, dialogue, lines, PAIR, post, says, scripted, stores, team, temporary } from './support/teams.mjs';
@@ -117,29 +117,30 @@ for (const [name, makeStore] of Object.entries(stores)) {
       await assert.rejects(stat(directory), { code: 'ENOENT' });
       await assert.rejects(projectTeamRooms({ store, runId: 'r', directory: ' ' }), TypeError);
     });
+
+    test('T26 a temporary file that is there already is an error and stays as it is', async (t) => {
+      const store = await makeStore();
+      await team({ runId: 'r', definition: PAIR, members: dialogue().members, store }).run();
+      const directory = await temporary();
+      const { files } = await projectTeamRooms({ store, runId: 'r', directory });
+      await rm(files[0].path);
+      const there = `${files[0].path}.0000000000000000.tmp`;
+      await writeFile(there, 'mine');
+      const { randomBytes } = crypto;
+      crypto.randomBytes = (length) => Buffer.alloc(length);
+      syncBuiltinESMExports();
+      t.after(() => {
+        crypto.randomBytes = randomBytes;
+        syncBuiltinESMExports();
+      });
+      await assert.rejects(projectTeamRooms({ store, runId: 'r', directory }), { code: 'EEXIST' });
+      assert.equal(await readFile(there, 'utf8'), 'mine');
+      assert.equal((await readdir(directory)).filter((name) => name.endsWith('.tmp')).length, 1);
+    });
   });
 }
 
-test('T26 a temporary file that is there already is an error and stays as it is', async (t) => {
-  const store = new MemoryConversationStore();
-  await team({ runId: 'r', definition: PAIR, members: dialogue().members, store }).run();
-  const directory = await temporary();
-  const { files } = await projectTeamRooms({ store, runId: 'r', directory });
-  await rm(files[0].path);
-  const there = `${files[0].path}.0000000000000000.tmp`;
-  await writeFile(there, 'mine');
-  const { randomBytes } = crypto;
-  crypto.randomBytes = (length) => Buffer.alloc(length);
-  syncBuiltinESMExports();
-  t.after(() => {
-    crypto.randomBytes = randomBytes;
-    syncBuiltinESMExports();
-  });
-  await assert.rejects(projectTeamRooms({ store, runId: 'r', directory }), { code: 'EEXIST' });
-  assert.equal(await readFile(there, 'utf8'), 'mine');
-  assert.equal((await readdir(directory)).filter((name) => name.endsWith('.tmp')).length, 1);
-});
-
+// Stores in memory have no identity of their own: they end with their process.
 test('T27 runs of one name in two stores have files of their own', async () => {
   const directory = await temporary();
   const paths = new Set();

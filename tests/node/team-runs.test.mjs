@@ -129,25 +129,25 @@ for (const [name, makeStore] of Object.entries(stores)) {
       assert.deepEqual(loaded.snapshot().output, outcome.output);
       assert.deepEqual([await lines(store, 'r'), calls], [before, []]);
     });
+
+    test('T11 T15 what comes after a turn is over changes nothing', async () => {
+      const store = await makeStore();
+      let late;
+      const keep = (options) => {
+        late = options;
+        return says('x');
+      };
+      const { members } = scripted({ a: [(_, options) => keep(options)] });
+      const one = team({ runId: 'r', definition: definition(['a'], { room: ['a'] }), members, store });
+      await one.run();
+      const before = await lines(store, 'r');
+      await assert.rejects(late.services.admitModelCall({ callId: 'c', providerId: 'p', modelId: 'm' }), {
+        code: 'conflict',
+      });
+      assert.deepEqual(await lines(store, 'r'), before);
+    });
   });
 }
-
-test('T11 T15 what comes after a turn is over changes nothing', async () => {
-  const store = new MemoryConversationStore();
-  let late;
-  const keep = (options) => {
-    late = options;
-    return says('x');
-  };
-  const { members } = scripted({ a: [(_, options) => keep(options)] });
-  const one = team({ runId: 'r', definition: definition(['a'], { room: ['a'] }), members, store });
-  await one.run();
-  const before = await lines(store, 'r');
-  await assert.rejects(late.services.admitModelCall({ callId: 'c', providerId: 'p', modelId: 'm' }), {
-    code: 'conflict',
-  });
-  assert.deepEqual(await lines(store, 'r'), before);
-});
 
 test('F a cancelled run keeps its turns for the next; a disposed team refuses calls', async () => {
   const store = new MemoryConversationStore();
