@@ -30,6 +30,20 @@ impl Rng {
     }
 }
 
+/// A rule that is broken on purpose, to see that the checks notice.
+#[derive(Clone, Copy, PartialEq)]
+enum Distortion {
+    None,
+    /// The store takes what was decided on a state that it no longer has.
+    NoCompare,
+    /// What was not delivered is called done.
+    DoneUnsent,
+    /// Each host that delivers a notice gives it a key of its own.
+    OwnKeys,
+    /// Where a host stops, what it had decided to append is appended twice by the next one.
+    Repeats,
+}
+
 /// The store: batches of lines, appended where the revision matches.
 struct Store {
     batches: Vec<Vec<String>>,
@@ -47,7 +61,6 @@ enum Doing {
     /// Decided, and not appended so far.
     Appending {
         lines: Vec<String>,
-        delivers: bool,
     },
     /// Notices, and the items that are done by now.
     Delivering {
@@ -57,14 +70,14 @@ enum Doing {
 }
 
 /// What everybody outside of the store sees.
-#[derive(Default)]
 struct World {
     /// How often each notice arrived, by its key.
     inbox: BTreeMap<String, usize>,
     has_group: bool,
     /// Thread lengths that speakers were told.
     lengths: BTreeSet<u64>,
-    crashes: usize,
+    seen: Seen,
+    distortion: Distortion,
 }
 
 fn open(store: &Store) -> Host {
@@ -111,9 +124,14 @@ fn number(item: &Json) -> u64 {
 }
 
 /// One step of a host. `None` where it stopped for good.
-fn step(rng: &mut Rng, mut host: Host, store: &mut Store, world: &mut World, now: f64, faults: bool) -> Option<Host> {
-    if faults && rng.chance(4) {
-        world.crashes += 1;
+fn step(rng: &mut Rng, mut host: Host, store: &mut Store, world: &mut World, now: f64) -> Option<Host> {
+    if rng.chance(4) {
+        world.seen.crashes += 1;
+        if let Doing::Appending { lines } = host.doing
+            && world.distortion == Distortion::Repeats
+        {
+            store.batches.extend([lines.clone(), lines]);
+        }
         return None;
     }
     match std::mem::replace(&mut host.doing, Doing::Nothing) {
@@ -131,30 +149,34 @@ fn step(rng: &mut Rng, mut host: Host, store: &mut Store, world: &mut World, now
                 if let Some(Json::Number(length)) = answer.reply("threadLength") {
                     world.lengths.insert(*length as u64);
                 }
-                host.doing = Doing::Appending { lines: answer.lines(), delivers: false };
+                host.doing = Doing::Appending { lines: answer.lines() };
             }
         }
-        Doing::Appending { lines, delivers } => {
-            if store.batches.len() != host.revision {
+        Doing::Appending { lines } => {
+            let is_overtaken = store.batches.len() != host.revision;
+            if is_overtaken && world.distortion != Distortion::NoCompare {
                 // Somebody was faster: it is decided again, or forgotten.
+                let others = store.batches[host.revision..].iter().flatten();
+                world.seen.lost_closings += usize::from(closings(&lines).count() > 0 && closings(others).count() > 0);
                 refresh(&mut host, store);
                 return Some(host);
             }
+            world.seen.expiries += usize::from(is_expiry(&lines));
             store.batches.push(lines);
-            if faults && rng.chance(5) {
-                world.crashes += 1; // the acknowledgement is lost with its host
+            if rng.chance(5) {
+                world.seen.crashes += 1; // the acknowledgement is lost with its host
                 return None;
             }
             host.session.confirm();
             host.revision += 1;
-            if delivers {
-                refresh(&mut host, store);
-            }
         }
         Doing::Delivering { mut left, mut done } => match left.pop() {
             Some(item) => {
-                if !(faults && rng.chance(20)) {
-                    deliver(&item, world);
+                let arrives = !rng.chance(20);
+                if arrives {
+                    deliver(&item, world, host.revision);
+                }
+                if arrives || world.distortion == Distortion::DoneUnsent {
                     // What the shell does after it put a group, in which another host may have been faster. A
                     // host that stops in between leaves a group that ends with its deadline.
                     refresh(&mut host, store);
@@ -169,7 +191,7 @@ fn step(rng: &mut Rng, mut host: Host, store: &mut Store, world: &mut World, now
                 refresh(&mut host, store);
                 let lines = Answer::of(&host.session.chore(Chore::Settle(&done), now)).lines();
                 if !lines.is_empty() {
-                    host.doing = Doing::Appending { lines, delivers: true };
+                    host.doing = Doing::Appending { lines };
                 }
             }
         },
@@ -177,10 +199,21 @@ fn step(rng: &mut Rng, mut host: Host, store: &mut Store, world: &mut World, now
     Some(host)
 }
 
-fn deliver(item: &Json, world: &mut World) {
+/// The lines that end a session.
+fn closings<'a>(lines: impl IntoIterator<Item = &'a String>) -> impl Iterator<Item = &'a String> {
+    const KINDS: [&str; 3] = ["resolved/1", "expired/1", "closed/1"];
+    lines.into_iter().filter(|line| KINDS.iter().any(|kind| line.contains(kind)))
+}
+
+fn is_expiry(lines: &[String]) -> bool {
+    lines.iter().any(|line| line.contains("expired/1"))
+}
+
+fn deliver(item: &Json, world: &mut World, revision: usize) {
     if let Some(notice) = item.get("notice") {
         let key = notice.get("idempotencyKey").and_then(Json::as_str).unwrap();
-        *world.inbox.entry(key.to_owned()).or_default() += 1;
+        let own = if world.distortion == Distortion::OwnKeys { format!("{key} {revision}") } else { key.to_owned() };
+        *world.inbox.entry(own).or_default() += 1;
     }
     if item.get("put").is_some() {
         world.has_group = true;
@@ -195,14 +228,23 @@ fn deliver(item: &Json, world: &mut World) {
 struct Seen {
     resolved: usize,
     expired: usize,
+    /// Stopped between two steps.
     crashes: usize,
+    /// Notices that arrived more than once.
     repeated: usize,
+    /// Closings that were decided and overtaken by another one.
+    lost_closings: usize,
+    /// Expiries that a host of the schedule noted, which the last host then did not.
+    expiries: usize,
+    /// Sweeps that found a deadline passed long ago.
+    late_sweeps: usize,
 }
 
-fn schedule(seed: u64, seen: &mut Seen) {
+fn schedule(seed: u64, distortion: Distortion) -> Seen {
     let rng = &mut Rng(seed);
     let mut store = Store { batches: vec![created(&format!("{seed}"), r#","timeoutMinutes":10,"reminderMinutes":3"#)] };
-    let mut world = World::default();
+    let mut world =
+        World { inbox: BTreeMap::new(), has_group: false, lengths: BTreeSet::new(), seen: Seen::default(), distortion };
     let mut hosts: Vec<Host> = (0..3).map(|_| open(&store)).collect();
     let mut now = START;
     for _ in 0..60 + rng.below(200) {
@@ -210,7 +252,7 @@ fn schedule(seed: u64, seen: &mut Seen) {
         let host = hosts.swap_remove(at);
         // Each host's clock is its own.
         let skewed = now + rng.below(2_000) as f64;
-        hosts.push(step(rng, host, &mut store, &mut world, skewed, true).unwrap_or_else(|| open(&store)));
+        hosts.push(step(rng, host, &mut store, &mut world, skewed).unwrap_or_else(|| open(&store)));
         now += rng.below(8_000) as f64;
     }
     // The faults stop, the deadline passes, and one host that is new to all this does what is left.
@@ -218,6 +260,7 @@ fn schedule(seed: u64, seen: &mut Seen) {
     let mut last = open(&store);
     let swept = Answer::of(&last.session.chore(Chore::Sweep, now)).lines();
     if !swept.is_empty() {
+        world.seen.late_sweeps += 1;
         store.batches.push(swept);
         refresh(&mut last, &store);
     }
@@ -226,20 +269,18 @@ fn schedule(seed: u64, seen: &mut Seen) {
         if left.is_empty() {
             break;
         }
-        left.iter().for_each(|item| deliver(item, &mut world));
+        left.iter().for_each(|item| deliver(item, &mut world, last.revision));
         let done: Vec<u64> = left.iter().map(number).collect();
         store.batches.push(Answer::of(&last.session.chore(Chore::Settle(&done), now)).lines());
         refresh(&mut last, &store);
     }
-    check(seed, &store, &last, &world, seen);
+    check(seed, &store, &last, &mut world);
+    world.seen
 }
 
-fn check(seed: u64, store: &Store, last: &Host, world: &World, seen: &mut Seen) {
+fn check(seed: u64, store: &Store, last: &Host, world: &mut World) {
     let lines: Vec<&String> = store.batches.iter().flatten().collect();
-    let closings: Vec<&&String> = lines
-        .iter()
-        .filter(|line| ["resolved/1", "expired/1", "closed/1"].iter().any(|kind| line.contains(kind)))
-        .collect();
+    let closings: Vec<&String> = closings(lines.iter().copied()).collect();
     assert_eq!(closings.len(), 1, "seed {seed}: one closing");
     assert!(last.session.state().owed().is_empty(), "seed {seed}: nothing is owed any more");
     assert!(!world.has_group, "seed {seed}: the group is gone");
@@ -252,21 +293,40 @@ fn check(seed: u64, store: &Store, last: &Host, world: &World, seen: &mut Seen) 
     assert_eq!(of("/expiry/"), if is_resolved { 0 } else { 3 }, "seed {seed}: one set of notices");
     assert_eq!(of("/entry-"), 2 * spoken, "seed {seed}: every entry reached both others");
     assert!(of("/invitation/") <= 2 && of("/reminder/") <= 3);
-    seen.resolved += usize::from(is_resolved);
-    seen.expired += usize::from(!is_resolved);
-    seen.crashes += world.crashes;
-    seen.repeated += world.inbox.values().filter(|times| **times > 1).count();
+    world.seen.resolved += usize::from(is_resolved);
+    world.seen.expired += usize::from(!is_resolved);
+    world.seen.repeated += world.inbox.values().filter(|times| **times > 1).count();
 }
 
 #[test]
 fn d19_d20_d21_no_schedule_of_hosts_and_crashes_breaks_a_session() {
     let mut seen = Seen::default();
     for seed in 0..SEEDS {
-        schedule(seed, &mut seen);
+        let one = schedule(seed, Distortion::None);
+        seen.resolved += one.resolved;
+        seen.expired += one.expired;
+        seen.crashes += one.crashes;
+        seen.repeated += one.repeated;
+        seen.lost_closings += one.lost_closings;
+        seen.expiries += one.expiries;
+        seen.late_sweeps += one.late_sweeps;
     }
-    let Seen { resolved, expired, crashes, repeated } = seen;
+    let Seen { resolved, expired, crashes, repeated, lost_closings, expiries, late_sweeps } = seen;
     assert!(
-        resolved > 100 && expired > 100 && crashes > 500 && repeated > 100,
-        "{resolved} {expired} {crashes} {repeated}"
+        resolved > 100 && expired > 100 && crashes > 500 && repeated > 100 && lost_closings > 10 && expiries > 10,
+        "{resolved} {expired} {crashes} {repeated} {lost_closings} {expiries} {late_sweeps}"
     );
+    assert!(late_sweeps > 10, "{late_sweeps}");
+}
+
+#[test]
+fn d19_d20_d21_the_simulation_notices_each_distortion() {
+    use Distortion::{DoneUnsent, NoCompare, OwnKeys, Repeats};
+    for distortion in [NoCompare, DoneUnsent, OwnKeys, Repeats] {
+        let failed = (0..SEEDS / 4).filter(|seed| {
+            let seed = *seed;
+            std::panic::catch_unwind(move || schedule(seed, distortion)).is_err()
+        });
+        assert!(failed.count() > 10);
+    }
 }

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createDeliberations, MemoryConversationStore } from 'agent-roundtable';
-import { request, table, told } from './support/deliberations.mjs';
+import { request, stores, table, told } from './support/deliberations.mjs';
 
 const OUTCOME = { outcome: 'Pull', decision: 'approved' };
 const SAFE = Number.MAX_SAFE_INTEGER;
@@ -109,25 +109,27 @@ test('D8 D31 numbers pass at their bound and fail beyond, each under its own nam
   }
 });
 
-test('D22 what is no id is not found, by anybody and whatever is asked of it', async (t) => {
-  const { d } = await table(t);
-  const ids = ['rt_000000000000', '', ' ', 'a/b', '../x', 'x'.repeat(300), 'rt_00000000000\0', '__proto__', 'rt_😀'];
-  for (const id of [...ids, null, undefined, 7, {}, ['rt_000000000000']]) {
-    const answers = {
-      GET_ROUND_TABLE_FAILED: d.get('fac', id),
-      SPEAK_FAILED: d.speak('fac', id, { message: 'x' }),
-      RESOLVE_FAILED: d.resolve('fac', id, OUTCOME),
-      POSITION_FAILED: d.takePosition('fac', id, { stance: 'for' }),
-      DECLINE_FAILED: d.decline('fac', id),
-      HAND_OVER_FAILED: d.handOver('fac', id, { to: 'ana' }),
-      EXTEND_FAILED: d.extend('fac', id, { minutes: 1 }),
-      CLOSE_FAILED: d.close('fac', id, { reason: 'moot' }),
-    };
-    for (const [reason, call] of Object.entries(answers)) {
-      assert.deepEqual(await told(call), ['not-found', reason], JSON.stringify(id));
+for (const [label, makeStore] of Object.entries(stores)) {
+  test(`D22 what is no id is not found, by anybody and whatever is asked of it (${label})`, async (t) => {
+    const { d } = await table(t, makeStore);
+    const ids = ['rt_000000000000', '', ' ', 'a/b', '../x', 'x'.repeat(300), 'rt_00000000000\0', '__proto__', 'rt_😀'];
+    for (const id of [...ids, null, undefined, 7, {}, ['rt_000000000000']]) {
+      const answers = {
+        GET_ROUND_TABLE_FAILED: d.get('fac', id),
+        SPEAK_FAILED: d.speak('fac', id, { message: 'x' }),
+        RESOLVE_FAILED: d.resolve('fac', id, OUTCOME),
+        POSITION_FAILED: d.takePosition('fac', id, { stance: 'for' }),
+        DECLINE_FAILED: d.decline('fac', id),
+        HAND_OVER_FAILED: d.handOver('fac', id, { to: 'ana' }),
+        EXTEND_FAILED: d.extend('fac', id, { minutes: 1 }),
+        CLOSE_FAILED: d.close('fac', id, { reason: 'moot' }),
+      };
+      for (const [reason, call] of Object.entries(answers)) {
+        assert.deepEqual(await told(call), ['not-found', reason], JSON.stringify(id));
+      }
     }
-  }
-});
+  });
+}
 
 test('D5 an outsider is told the same of a session that is open, full, resolved, expired or at another version', async (t) => {
   const { d, clock } = await table(t);
