@@ -12,7 +12,7 @@ ready_for_demo = $(xtask) build >&2 && { [ -e $(installed) ] || \
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo team deliberation hosts www build test bench lint soak wasm-test mutants
+.PHONY: help demo team deliberation discussion hosts www build test bench lint soak wasm-test mutants
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -28,6 +28,10 @@ team: ## a writer and a reviewer in a room, from a temporary record that is reop
 deliberation: ## a deliberation over HTTP, resolved with an outcome
 	@$(ready_for_demo)
 	@node demo/deliberation.mjs
+
+discussion: ## agents discuss in a deliberation, a person joins in, an agent decides; a second host goes on
+	@$(ready_for_demo)
+	@node demo/discussion.mjs
 
 hosts: ## two hosts share a conversation on PostgreSQL; one is killed, the other goes on
 	@$(ready_for_demo) && bash scripts/setup.sh postgres

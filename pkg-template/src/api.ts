@@ -5,6 +5,8 @@ import { currentEngine } from './engine.js';
 export { createDeliberations } from './deliberation/create.js';
 export { DeliberationError, type DeliberationErrorCode } from './deliberation/errors.js';
 export type * from './deliberation/types.js';
+export { driveDeliberation, positionTool } from './drive/index.js';
+export type * from './drive/types.js';
 export { RoundtableError, type RoundtableErrorCode } from './errors.js';
 export { followConversation, type FollowOptions } from './inspection/follow.js';
 export { type ForkOptions, forkRoundtable } from './inspection/fork.js';

@@ -4,8 +4,12 @@ import {
   type Deliberation,
   DeliberationError,
   type DeliberationSummary,
+  type DriveResult,
+  agentParticipant,
+  driveDeliberation,
   MemoryConversationStore,
   type Notice,
+  positionTool,
 } from 'agent-roundtable';
 import { deliberationHandler, deliberationOpenApi } from 'agent-roundtable/http';
 import { nodeListener } from 'agent-roundtable/node';
@@ -33,6 +37,25 @@ export async function hold(): Promise<string | null> {
   await deliberations.resolve('fac', id, { outcome: 'o' });
   const session: Deliberation = await deliberations.resolve('fac', id, { outcome: 'o', decision: 'approved' });
   return session.outcome;
+}
+
+declare const options: import('agent-roundtable').AgentOptions;
+
+export async function drive(id: string): Promise<string | undefined> {
+  const tools = [positionTool(deliberations, id, 'ana')];
+  const createAgent = () => ({ ...options, tools });
+  const ana = agentParticipant({ id: 'ana', runtime: { id: 'r', version: '1' }, createAgent });
+  const result: DriveResult = await driveDeliberation(deliberations, id, {
+    store: new MemoryConversationStore(),
+    agents: [ana],
+    facilitator: { id: 'fac', createAgent: () => options, may: ['close'] },
+    beforeRound: ({ number, session }) => console.log(number, session.thread.length),
+    answer: ({ kind }) => (kind === 'approval' ? { kind, approved: true } : undefined),
+  });
+  // @ts-expect-error: only one that waits has requests
+  console.log(result.requests);
+  if (result.status === 'waiting') return result.requests[0]?.reason;
+  return result.status === 'failed' ? result.code : result.session.closeReason;
 }
 
 export const handler = deliberationHandler(deliberations, {
