@@ -48,13 +48,24 @@ describe('postgres, when the server goes away', { skip: noPostgres }, () => {
     return codes;
   }
 
+  /** The pool may have kept connections that are gone. */
+  async function again(call) {
+    for (let attempt = 0; ; attempt++) {
+      try {
+        return await call();
+      } catch (error) {
+        if (error.code !== 'unavailable' || attempt > 20) throw error;
+      }
+    }
+  }
+
   async function checkLinear(store) {
-    const { batches, revision } = await store.load('c');
+    const { batches, revision } = await again(() => store.load('c'));
     assert.deepEqual(
       batches.slice(1).map(({ operationId }) => operationId),
       Array.from({ length: revision - 1 }, (_, i) => `x${i + 1}`),
     );
-    assert.deepEqual(await store.append(batch(revision)), { revision: revision + 1 });
+    assert.deepEqual(await again(() => store.append(batch(revision))), { revision: revision + 1 });
     return revision;
   }
 
@@ -73,7 +84,7 @@ describe('postgres, when the server goes away', { skip: noPostgres }, () => {
     const codes = await working;
     assert.ok(codes.length > 0 && codes.every((code) => code === 'unavailable'), codes.join());
     assert.ok((await checkLinear(store)) > 25);
-    assert.equal((await other.load('c')).revision, 1);
+    assert.equal((await again(() => other.load('c'))).revision, 1);
     await Promise.all([close(), closeOther()]);
   });
 
@@ -102,16 +113,6 @@ describe('postgres, when the server goes away', { skip: noPostgres }, () => {
     await store.append(batch(1, { claim, entries: ['\0'], snapshot: 'state \0' }));
     await server.stop('SIGQUIT');
     await server.start();
-    const again = async (call) => {
-      // The pool may have kept a connection that is gone.
-      for (let attempt = 0; ; attempt++) {
-        try {
-          return await call();
-        } catch (error) {
-          if (error.code !== 'unavailable' || attempt > 20) throw error;
-        }
-      }
-    };
     assert.equal((await again(() => store.load('c'))).snapshot.state, 'state \0');
     await assert.rejects(
       again(() => store.claim('c', 'two', 1_000)),
