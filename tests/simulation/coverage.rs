@@ -63,6 +63,39 @@ const OUTCOMES: &[&str] = &[
     "waiting",
 ];
 
+/// Where processes of sessions die: around every kind of record, the answers of people, what is saved, and the
+/// deed outside itself.
+const CRASH_POINTS: &[&str] = &[
+    "execution-start",
+    "model-request",
+    "model-response",
+    "model-failure",
+    "tool-intent",
+    "tool-result",
+    "answer",
+    "answered",
+    "withdrawn",
+    "result saved",
+    "private state saved",
+    "reconciled",
+    "deed",
+];
+
+/// The crash points that a batch stands for.
+pub fn crash_points(entries: &[String]) -> Vec<String> {
+    let point = |line: &String| {
+        let entry: serde_json::Value = serde_json::from_str(line).ok()?;
+        let (kind, body) = entry.as_object()?.iter().find(|(kind, _)| kind.contains('/'))?;
+        Some(match kind.as_str() {
+            "execution-recorded/1" => body["record"]["kind"].as_str()?.to_owned(),
+            "turn-settled/1" => "result saved".to_owned(),
+            "turn-prepared/1" => "private state saved".to_owned(),
+            other => other.trim_end_matches("/1").to_owned(),
+        })
+    };
+    entries.iter().filter_map(point).collect()
+}
+
 impl Coverage {
     pub fn entry(&mut self, entry: &Entry) {
         let value = serde_json::to_value(entry).unwrap();
@@ -96,6 +129,23 @@ impl Coverage {
     /// Anything else worth a line: what kinds of schedule there were.
     pub fn note(&mut self, what: &str) {
         self.count("schedule", what.to_owned());
+    }
+
+    /// A process died before or after something.
+    pub fn crash(&mut self, side: &str, point: &str) {
+        self.count("crash", format!("{side} {point}"));
+    }
+
+    /// The crash points of sessions at which no process died.
+    pub fn missing_crashes(&self) -> Vec<String> {
+        let sides = CRASH_POINTS.iter().flat_map(|point| ["before", "after"].map(|side| format!("{side} {point}")));
+        sides.filter(|name| !self.counts.contains_key(&("crash", name.clone()))).collect()
+    }
+
+    /// Those of these notes that were never made.
+    pub fn missing_notes(&self, names: &[&str]) -> Vec<String> {
+        let zero = |name: &&&str| !self.counts.contains_key(&("schedule", (**name).to_owned()));
+        names.iter().filter(zero).map(|name| (*name).to_owned()).collect()
     }
 
     pub fn add(&mut self, other: &Coverage) {

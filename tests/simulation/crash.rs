@@ -155,8 +155,9 @@ fn play(seed: u64, crashes: &[Crash]) -> End {
     loop {
         world.crash.set(next.next().copied());
         world.crashed.set(false);
-        let host = SimHost::new(&world, &format!("process-{}", end.died), false);
-        let (machine, lost) = open(&world, &host, &options, end.died);
+        let name = format!("process-{}", end.died);
+        let host = SimHost::new(&world, &name, false);
+        let (machine, lost) = open(&world, &host, &options, &name);
         let driver = Driver::new(machine, host.clone());
         host.bind(&driver);
         let (done, counts) = (Rc::new(Cell::new(false)), Rc::new(Cell::new((0, 0))));
@@ -195,8 +196,13 @@ fn play(seed: u64, crashes: &[Crash]) -> End {
 
 /// The machine of a fresh process: new where nothing is stored yet, else loaded; and the turns that nobody
 /// saw settle, which are those that the last entries say.
-fn open(world: &Rc<World>, host: &SimHost, options: &serde_json::Value, died: u64) -> (Machine, Vec<UnsettledTurn>) {
-    let owner: Id = format!("process-{died}").into();
+pub fn open(
+    world: &Rc<World>,
+    host: &SimHost,
+    options: &serde_json::Value,
+    owner_id: &str,
+) -> (Machine, Vec<UnsettledTurn>) {
+    let owner: Id = owner_id.into();
     let Some(state) = stored(world) else {
         return (Machine::new(Config::read(&parsed(options)).unwrap(), owner).unwrap(), Vec::new());
     };
@@ -240,12 +246,14 @@ fn stored(world: &World) -> Option<State> {
 }
 
 /// The turns whose last entry says that an attempt is under way.
-fn left_running(world: &World) -> BTreeSet<Id> {
+pub fn left_running(world: &World) -> BTreeSet<Id> {
     let mut left = BTreeSet::new();
     for line in world.store.borrow().batches.iter().flat_map(|batch| &batch.entries) {
         match decode(line).unwrap() {
             Entry::TurnStarted(turn) => drop(left.insert(turn.turn_id)),
             Entry::TurnPrepared(turn) => drop(left.remove(&turn.turn_id)),
+            Entry::TurnStopped(turn) => drop(left.remove(&turn.turn_id)),
+            Entry::TurnFailed(turn) => drop(left.remove(&turn.turn_id)),
             Entry::Reconciled(turn) => drop(left.remove(&turn.turn_id)),
             _ => {}
         }
@@ -310,13 +318,14 @@ async fn finish(host: &SimHost) {
     }
 }
 
-fn draw(seed: u64, rng: &Rng) -> (Plan, Script) {
+pub fn draw(seed: u64, rng: &Rng) -> (Plan, Script) {
     let role = |n: u64| Role {
         id: format!("{}{n}", "member-".repeat(n as usize + 1)).into(),
         is_external: false,
         has_checkpoint: true,
         can_continue: true,
         is_metered: rng.chance(400),
+        version: CHECKPOINT_VERSION,
     };
     let mut roles: Vec<Role> = (0..rng.between(2, 4)).map(role).collect();
     if rng.chance(700) {
@@ -326,6 +335,7 @@ fn draw(seed: u64, rng: &Rng) -> (Plan, Script) {
             has_checkpoint: false,
             can_continue: false,
             is_metered: false,
+            version: CHECKPOINT_VERSION,
         });
     }
     let agents: Vec<Id> = roles.iter().filter(|role| !role.is_external).map(|role| role.id.clone()).collect();

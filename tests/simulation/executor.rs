@@ -194,6 +194,10 @@ impl<T: Clone> Promise<T> {
         first
     }
 
+    pub fn get(&self) -> Option<T> {
+        self.0.borrow().0.clone()
+    }
+
     pub fn wait(self: &Rc<Self>) -> impl Future<Output = T> + use<T> {
         let promise = self.clone();
         poll_fn(move |context| {

@@ -4,8 +4,9 @@
 use crate::check::Check;
 use crate::executor::{First, Promise, race};
 use crate::faults::Fault;
+use crate::sessions::turn::Live;
 use crate::world::World;
-use crate::{crash, member, selector, traces, wire};
+use crate::{crash, member, selector, sessions, traces, wire};
 use agent_roundtable::conversation::effect::{Effect, Emission, Reply, Restore, ServiceRefusal, Summary, TurnView};
 use agent_roundtable::conversation::error::{RoundtableError, StoreFailure, Thrown};
 use agent_roundtable::conversation::event::EventKind;
@@ -71,6 +72,8 @@ pub struct Attempt {
 pub struct Session {
     pub participant: usize,
     pub steps: Cell<u64>,
+    /// The engine's own session, where its participant is one.
+    pub live: Option<Rc<Live>>,
 }
 
 impl std::ops::Deref for SimHost {
@@ -174,6 +177,10 @@ impl SimHost {
         self.sessions.borrow().get(&id).cloned()
     }
 
+    fn live(&self, id: SessionId) -> Option<Rc<Live>> {
+        self.session(id)?.live.clone()
+    }
+
     fn ticket(&self) -> (Ticket, Rc<Promise<TicketResult>>) {
         let (ticket, promise) = (self.fresh_id(), Promise::new());
         self.tickets.borrow_mut().insert(ticket, promise.clone());
@@ -274,14 +281,21 @@ impl Host for SimHost {
         participant: usize,
         checkpoint: Option<Checkpoint>,
     ) -> Result<SessionTraits, Thrown> {
-        let (traits, steps) = member::open(self, participant, checkpoint).await?;
-        let made = Session { participant, steps: Cell::new(steps) };
+        let live = sessions::open(self, participant, checkpoint.as_ref()).await?;
+        let (traits, steps) = match live {
+            None => member::open(self, participant, checkpoint).await?,
+            Some(_) => (SessionTraits { can_resume: true, can_checkpoint: true }, 0),
+        };
+        let made = Session { participant, steps: Cell::new(steps), live };
         self.sessions.borrow_mut().insert(session, Rc::new(made));
         Ok(traits)
     }
 
     async fn run_turn(&self, session: SessionId, turn: Rc<TurnView>) -> Result<Outcome, Thrown> {
-        member::contribute(self, session, turn, None).await
+        match self.live(session) {
+            None => member::contribute(self, session, turn, None).await,
+            Some(live) => sessions::turn::run(self, &live, &turn, None).await,
+        }
     }
 
     async fn resume_turn(
@@ -290,11 +304,17 @@ impl Host for SimHost {
         turn: Rc<TurnView>,
         responses: Vec<ParticipantResponse>,
     ) -> Result<Outcome, Thrown> {
-        member::contribute(self, session, turn, Some(responses)).await
+        match self.live(session) {
+            None => member::contribute(self, session, turn, Some(responses)).await,
+            Some(live) => sessions::turn::run(self, &live, &turn, Some(responses)).await,
+        }
     }
 
     async fn take_checkpoint(&self, session: SessionId) -> Result<Checkpoint, Thrown> {
-        member::checkpoint(self, session).await
+        match self.live(session) {
+            None => member::checkpoint(self, session).await,
+            Some(live) => Ok(sessions::turn::checkpoint(&live)),
+        }
     }
 
     async fn release_session(&self, session: SessionId) -> Result<(), Thrown> {

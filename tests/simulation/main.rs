@@ -35,6 +35,7 @@ mod rng;
 mod schedule;
 mod script;
 mod selector;
+mod sessions;
 mod shadow;
 mod store;
 mod traces;
@@ -72,6 +73,18 @@ fn c50_no_schedule_breaks_a_rule() {
 #[test]
 fn c50_a_crash_at_every_write_loses_nothing_and_repeats_nothing() {
     crash::at_every_write();
+}
+
+/// C50, and the rules of sessions (`sessions`): a process that dies before or after any record, answer or deed.
+#[test]
+fn c50_sessions_keep_their_rules_at_every_crash() {
+    sessions::at_every_point();
+}
+
+/// The rules of sessions: whoever broke one would be noticed.
+#[test]
+fn c50_every_breach_of_a_session_is_noticed() {
+    sessions::breaches_are_noticed();
 }
 
 /// C51: the same inputs give the same effects.

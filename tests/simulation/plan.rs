@@ -34,6 +34,8 @@ pub struct Role {
     pub has_checkpoint: bool,
     pub can_continue: bool,
     pub is_metered: bool,
+    /// What its private states are versioned as.
+    pub version: &'static str,
 }
 
 pub struct SelectorPlan {
@@ -126,7 +128,7 @@ impl Role {
             "description": "Plays a part.",
             "runtime": { "id": "sim/member", "version": "1" },
             "supportsContinuation": self.can_continue,
-            "checkpointVersions": if self.has_checkpoint { vec![CHECKPOINT_VERSION] } else { vec![] },
+            "checkpointVersions": if self.has_checkpoint { vec![self.version] } else { vec![] },
         });
         if declare || self.is_metered {
             config["modelCalls"] = json!(if self.is_metered { "metered" } else { "none" });
@@ -156,6 +158,7 @@ fn draw_role(n: u64, is_metered: bool, rng: &Rng) -> Role {
         has_checkpoint,
         can_continue: has_checkpoint && rng.chance(700),
         is_metered: is_metered && rng.chance(800),
+        version: CHECKPOINT_VERSION,
     }
 }
 

@@ -1,5 +1,6 @@
 //! The way to the store and back: where calls and acknowledgements are delayed, lost and repeated.
 
+use crate::coverage;
 use crate::faults::Fault;
 use crate::store::{Store, unknown};
 use crate::world::World;
@@ -12,7 +13,7 @@ use std::rc::Rc;
 type Answer<T> = Result<T, StoreFailure>;
 
 pub async fn create(world: &Rc<World>, entries: Rc<[String]>, summary: Summary) -> Answer<()> {
-    write(world, move |store, _| store.create(&entries, &summary)).await
+    write(world, &entries.clone(), move |store, _| store.create(&entries, &summary)).await
 }
 
 pub async fn claim(world: &Rc<World>, owner_id: Id, lease_ms: u64) -> Answer<Claim> {
@@ -59,12 +60,13 @@ pub async fn append(
     snapshot: Option<Rc<str>>,
 ) -> Answer<u64> {
     break_claim(world);
+    let written = entries.clone();
     let append = move |store: &mut Store, now| {
         let revision = store.append(&claim, expected_revision, &operation_id, &entries, now)?;
         store.keep(revision, snapshot);
         Ok(revision)
     };
-    let revision = write(world, append).await?;
+    let revision = write(world, &written, append).await?;
     if world.strikes(Fault::WrongReceipt) {
         world.excuse(&world.excuses.store_failed);
         return Ok(revision + world.rng.between(1, 3));
@@ -73,12 +75,16 @@ pub async fn append(
 }
 
 /// A call that writes: the process may die before it or after.
-async fn write<T: 'static>(world: &Rc<World>, act: impl FnOnce(&mut Store, u64) -> Answer<T> + 'static) -> Answer<T> {
-    if world.dies(false) {
+async fn write<T: 'static>(
+    world: &Rc<World>,
+    entries: &[String],
+    act: impl FnOnce(&mut Store, u64) -> Answer<T> + 'static,
+) -> Answer<T> {
+    if world.dies(false, || coverage::crash_points(entries)) {
         return std::future::pending().await;
     }
     let answer = call(world, act).await;
-    if world.dies(true) {
+    if world.dies(true, || coverage::crash_points(entries)) {
         return std::future::pending().await;
     }
     answer

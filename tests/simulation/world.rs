@@ -9,6 +9,7 @@ use crate::marks;
 use crate::plan::Plan;
 use crate::rng::Rng;
 use crate::schedule::Watch;
+use crate::sessions::outside::Outside;
 use crate::shadow::Shadow;
 use crate::store::Store;
 use agent_roundtable::record::State;
@@ -50,11 +51,15 @@ pub struct World {
     pub may_fail: Cell<bool>,
     /// What everybody plays, where nothing is left to chance.
     pub script: RefCell<Option<Rc<Script>>>,
+    /// What members that are sessions of the engine do outside, where there are such.
+    pub outside: RefCell<Option<Rc<Outside>>>,
     /// When the present process dies.
     pub crash: Cell<Option<Crash>>,
     pub crashed: Cell<bool>,
     /// Writes that reached the store or died on the way.
     pub writes: Cell<u64>,
+    /// Those writes of a conversation of sessions that say that a model failed: too few for a stride to meet.
+    pub model_failures: RefCell<Vec<u64>>,
     failure: RefCell<Option<String>>,
     pub watch: Watch,
     counter: Cell<u64>,
@@ -91,9 +96,11 @@ impl World {
             excuses: Excuses::default(),
             may_fail: Cell::new(false),
             script: RefCell::default(),
+            outside: RefCell::default(),
             crash: Cell::default(),
             crashed: Cell::default(),
             writes: Cell::default(),
+            model_failures: RefCell::default(),
             failure: RefCell::default(),
             watch,
             counter: Cell::new(0),
@@ -160,6 +167,9 @@ impl World {
             let known_ended = self.shadow.borrow().run.is_none();
             for entry in &entries {
                 self.coverage.borrow_mut().entry(entry);
+                if let Some(outside) = self.outside() {
+                    outside.follow(self, entry);
+                }
                 if let Err(rule) = self.shadow.borrow_mut().apply(batch.revision, entry) {
                     return self.fail(format!("{rule}: {entry:?}"));
                 }
@@ -209,21 +219,31 @@ impl World {
         self.script.borrow().clone()
     }
 
+    pub fn outside(&self) -> Option<Rc<Outside>> {
+        self.outside.borrow().clone()
+    }
+
     /// The external participants.
     pub fn people(&self) -> Vec<Id> {
         self.plan.roles.iter().filter(|role| role.is_external).map(|role| role.id.clone()).collect()
     }
 
-    /// Whether the process dies here: nothing comes back to it any more.
-    pub fn dies(&self, landed: bool) -> bool {
+    /// Whether the process dies here: nothing comes back to it any more. `points` names what it dies before or after.
+    pub fn dies(&self, landed: bool, points: impl Fn() -> Vec<String>) -> bool {
         let here = self.crash.get().is_some_and(|crash| crash.landed == landed && crash.write == self.writes.get());
         if landed {
+            if self.outside().is_some() && points().iter().any(|point| point == "model-failure") {
+                self.model_failures.borrow_mut().push(self.writes.get());
+            }
             self.writes.set(self.writes.get() + 1);
         }
         if here {
             self.log(|| format!("CRASH {:?}", self.crash.get()));
             self.crash.set(None);
             self.crashed.set(true);
+            for point in points() {
+                self.coverage.borrow_mut().crash(if landed { "after" } else { "before" }, &point);
+            }
         }
         here
     }
