@@ -5,6 +5,11 @@ export function median(values) {
   return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
+/** The value that a quarter of the values are below. */
+export function quartile(values) {
+  return [...values].sort((a, b) => a - b)[values.length >> 2];
+}
+
 /** Numbers below 2^32 that follow from a seed (mulberry32). */
 export function randomNumbers(seed) {
   let state = seed >>> 0;

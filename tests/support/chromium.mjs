@@ -13,9 +13,11 @@ const TYPES = {
   '.wasm': 'application/wasm',
 };
 
-/** Starts the installed Chromium, quiet and without a network of its own. */
-export function launchChromium() {
-  const args = [
+/** The installed Chromium, quiet and without a network of its own. */
+export const CHROMIUM = {
+  executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+  headless: true,
+  args: [
     '--no-sandbox',
     '--disable-gpu',
     '--disable-quic',
@@ -23,8 +25,11 @@ export function launchChromium() {
     '--disable-background-networking',
     '--disable-component-update',
     '--disable-sync',
-  ];
-  return chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', headless: true, args });
+  ],
+};
+
+export function launchChromium() {
+  return chromium.launch(CHROMIUM);
 }
 
 /**

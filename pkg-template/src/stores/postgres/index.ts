@@ -28,6 +28,8 @@ const ATTEMPTS = 100;
 const LONGEST_LEASE = 1e13;
 
 const IS_FREE = '(expires_at IS NULL OR expires_at <= clock_timestamp())';
+/** What a record is found by: everything but the snapshot, which is long, and wanted by a load alone. */
+const COLUMNS = 'number, kind, schema_version, revision, first_revision, summary, snapshot_revision';
 const EXPIRES = '(extract(epoch FROM expires_at) * 1000)::float8 AS expires_at';
 
 /**
@@ -91,7 +93,8 @@ class PostgresConversations implements PostgresStore {
   }
 
   async load(conversationId: string): Promise<StoredRecord | undefined> {
-    return this.#consistent(conversationId, async (row) => {
+    const columns = `${COLUMNS}, snapshot`;
+    return this.#consistent(conversationId, columns, async (row) => {
       const { number, revision, snapshotRevision: at } = row;
       const batches = await this.#batches(number, (at ?? 0) + 1, revision);
       if (batches === undefined) return undefined;
@@ -107,7 +110,7 @@ class PostgresConversations implements PostgresStore {
   ): Promise<{ revision: number; batches: readonly Batch[] } | undefined> {
     const from = natural(after, 'after') + 1;
     const size = limit === undefined ? Number.MAX_SAFE_INTEGER : positive(limit, 'limit');
-    return this.#consistent(conversationId, async ({ number, revision, firstRevision: first }) => {
+    return this.#consistent(conversationId, COLUMNS, async ({ number, revision, firstRevision: first }) => {
       if (from < first) throw refused('not-found', conversationId, `has no batches before revision ${first} any more`);
       const batches = await this.#batches(number, from, Math.min(revision, from + size - 1));
       return batches === undefined ? undefined : { revision, batches };
@@ -199,7 +202,7 @@ class PostgresConversations implements PostgresStore {
 
   async compact(conversationId: string, beforeRevision: number): Promise<void> {
     positive(beforeRevision, 'beforeRevision');
-    const row = await this.#find(conversationId);
+    const row = await this.#find(conversationId, COLUMNS);
     if (row === undefined) throw refused('not-found', conversationId, 'does not exist');
     // A snapshot only ever becomes newer, so that what it covers now it covers later too.
     if (beforeRevision > (row.snapshotRevision ?? 0) + 1) {
@@ -279,9 +282,13 @@ class PostgresConversations implements PostgresStore {
   }
 
   /** Reads a record and what belongs to it, again where it was compacted or deleted in between. */
-  async #consistent<T>(conversationId: string, read: (row: Found) => Promise<T | undefined>): Promise<T | undefined> {
+  async #consistent<T>(
+    conversationId: string,
+    columns: string,
+    read: (row: Found) => Promise<T | undefined>,
+  ): Promise<T | undefined> {
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-      const row = await this.#find(conversationId);
+      const row = await this.#find(conversationId, columns);
       if (row === undefined) return undefined;
       const found = await read(row);
       if (found !== undefined) return found;
@@ -289,8 +296,8 @@ class PostgresConversations implements PostgresStore {
     throw tooBusy();
   }
 
-  async #find(conversationId: string): Promise<Found | undefined> {
-    const [row] = await this.#rows('SELECT * FROM %.conversations WHERE id = $1', [keyOf(conversationId)]);
+  async #find(conversationId: string, columns: string): Promise<Found | undefined> {
+    const [row] = await this.#rows(`SELECT ${columns} FROM %.conversations WHERE id = $1`, [keyOf(conversationId)]);
     if (row === undefined) return undefined;
     const { snapshot_revision: at, snapshot } = row;
     return {
@@ -300,7 +307,8 @@ class PostgresConversations implements PostgresStore {
       revision: Number(row['revision']),
       firstRevision: Number(row['first_revision']),
       summary: decoded<RecordSummary>(row['summary']),
-      ...(at === null ? {} : { snapshotRevision: Number(at), snapshot: decoded<string>(snapshot) }),
+      ...(at === null ? {} : { snapshotRevision: Number(at) }),
+      ...(typeof snapshot === 'string' ? { snapshot: decoded<string>(snapshot) } : {}),
     };
   }
 

@@ -180,8 +180,12 @@ class SqliteConversations implements SqliteStore {
       this.#addBatch(number, revision, operationId, entries);
       const listed = JSON.stringify(members);
       this.#statement(
-        'UPDATE conversations SET revision = ?, created_at = ?, status = ?, members = ?, summary = ? WHERE number = ?',
-      ).run(revision, coded(createdAt), status, listed, kept, number);
+        'UPDATE conversations SET revision = ?, status = ?, members = ?, summary = ? WHERE number = ?',
+      ).run(revision, status, listed, kept, number);
+      // Apart, since naming it writes its index, even where it stays what it was.
+      if (coded(createdAt) !== row.created_at) {
+        this.#statement('UPDATE conversations SET created_at = ? WHERE number = ?').run(coded(createdAt), number);
+      }
       if (listed !== row.members) this.#setMembers(number, members);
       if (snapshot !== undefined) this.#setSnapshot(number, revision, snapshot);
       return { revision };
