@@ -117,7 +117,7 @@ fn c43_every_line_is_the_one_text_of_its_entry() {
 fn c43_a_changed_member_is_refused_or_changes_nothing() {
     let batches = journal();
     let original = fold(&batches).unwrap();
-    let (mut refused, mut equal) = (0, 0);
+    let (mut refused, mut equal, mut free) = (0, 0, 0);
     for (b, batch) in batches.iter().enumerate() {
         for (e, line) in batch.entries.iter().enumerate() {
             let line = &unsealed(line);
@@ -130,12 +130,15 @@ fn c43_a_changed_member_is_refused_or_changes_nothing() {
                 match fold(&changed) {
                     Err(_) => refused += 1,
                     Ok(state) if state == original => equal += 1,
-                    Ok(_) => assert!(FREE.contains(&&*member), "accepted: {mutated}\n    was: {line}"),
+                    Ok(_) => {
+                        assert!(FREE.contains(&&*member), "accepted: {mutated}\n    was: {line}");
+                        free += 1;
+                    }
                 }
             }
         }
     }
-    println!("{refused} refused, {equal} equal");
+    println!("{refused} refused, {equal} equal, {free} of what a host may say freely");
     assert!(refused > 500, "{refused}");
 }
 
@@ -204,18 +207,23 @@ fn c42_counters_are_state_not_a_scan() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100_000, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn c43_no_bytes_make_the_decoder_panic(seed in any::<u64>(), flips in prop::collection::vec((any::<u16>(), any::<u8>()), 1..6)) {
-        thread_local!(static LINES: Vec<String> = journal().iter().flat_map(|b| &b.entries).map(|line| unsealed(line)).collect());
-        LINES.with(|lines| {
-            let mut bytes = lines[(seed % lines.len() as u64) as usize].clone().into_bytes();
+    fn c43_no_bytes_make_the_decoder_or_the_fold_panic(at in any::<u16>(), flips in prop::collection::vec((any::<u16>(), any::<u8>()), 1..6)) {
+        thread_local!(static JOURNAL: Vec<Batch> = journal());
+        JOURNAL.with(|batches| {
+            let b = usize::from(at) % batches.len();
+            let e = usize::from(at) / batches.len() % batches[b].entries.len();
+            let mut bytes = unsealed(&batches[b].entries[e]).into_bytes();
             for (at, byte) in flips {
                 let at = usize::from(at) % bytes.len();
                 bytes[at] = byte;
             }
-            if let Ok(text) = String::from_utf8(bytes) {
-                let _ = decode(&seal(text));
+            let Some(line) = String::from_utf8(bytes).ok().map(seal) else { return };
+            if decode(&line).is_ok() {
+                let mut changed = batches.clone();
+                changed[b].entries[e] = line;
+                let _ = fold(&changed);
             }
         });
     }
