@@ -13,6 +13,7 @@ use agent_roundtable::record::model::{
     InputResponse, Outcome, ParticipantRequest, RequestKind, Response, RunOutcome, Selection,
 };
 use agent_roundtable::record::reading::RecordError;
+use agent_roundtable::record::snapshot;
 use agent_roundtable::record::state::State;
 use agent_roundtable::record::usage::{CallOutcome, ModelCall, Provenance, Tokens, UsageReport};
 use agent_roundtable::value::Json;
@@ -94,6 +95,22 @@ fn fold(batches: &[Batch]) -> Result<State, RecordError> {
 fn c43_two_folds_of_the_same_bytes_are_equal() {
     let batches = journal();
     assert_eq!(fold(&batches).unwrap(), fold(&batches).unwrap());
+}
+
+#[test]
+fn c53_what_is_saved_is_restored_at_every_revision() {
+    let batches = journal();
+    for revision in 1..=batches.len() {
+        let state = fold(&batches[..revision]).unwrap();
+        let saved = snapshot::encode(&state).unwrap();
+        let mut restored = snapshot::decode(&saved).unwrap();
+        for _ in 0..3 {
+            assert_eq!(restored, state, "revision {revision}");
+            let again = snapshot::encode(&restored).unwrap();
+            assert_eq!(again, saved, "revision {revision}");
+            restored = snapshot::decode(&again).unwrap();
+        }
+    }
 }
 
 /// The text of an entry; sealed again when it is changed, it is read as strictly as shapes and the fold are.
