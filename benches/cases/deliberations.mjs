@@ -1,6 +1,7 @@
 // A sweep over a thousand open deliberations, of which few are due: what it costs in time and in appends.
 import { createDeliberations } from '../../pkg/dist/index.js';
 import { CountingStore } from '../lib/conversation.mjs';
+import { timed } from '../lib/processor-time.mjs';
 import { median } from '../lib/statistics.mjs';
 
 const OPEN = 1_000;
@@ -64,16 +65,4 @@ async function swept(d, wanted) {
   await d.deliverPending();
   await d.purge();
   if (expired !== wanted) throw new Error(`${expired} expired`);
-}
-
-async function timed(work) {
-  globalThis.gc?.();
-  const before = cpuMs();
-  await work();
-  return cpuMs() - before;
-}
-
-function cpuMs() {
-  const { user, system } = process.cpuUsage();
-  return (user + system) / 1_000;
 }

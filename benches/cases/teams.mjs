@@ -2,6 +2,7 @@
 // long the record takes to come back.
 import { createTeam, loadTeam, renderTeamRooms } from '../../pkg/dist/index.js';
 import { CountingStore, TEXT } from '../lib/conversation.mjs';
+import { cpuMs, timed } from '../lib/processor-time.mjs';
 import { median } from '../lib/statistics.mjs';
 
 const MEMBERS = 50;
@@ -114,16 +115,4 @@ async function rendered(store) {
   const { rooms } = await renderTeamRooms({ runId: 'bench', store });
   const lines = rooms.reduce((sum, { text }) => sum + text.split('\n').length - 1, 0);
   if (rooms.length !== 20 || lines !== MESSAGES) throw new Error(`${lines} lines in ${rooms.length} rooms`);
-}
-
-async function timed(work) {
-  globalThis.gc?.();
-  const before = cpuMs();
-  await work();
-  return cpuMs() - before;
-}
-
-function cpuMs() {
-  const { user, system } = process.cpuUsage();
-  return (user + system) / 1_000;
 }

@@ -540,6 +540,26 @@ describe('reopened', () => {
     });
   }
 
+  test('C49 a tool that runs again is asked about where the policy asks by now, unless a person has said yes', async () => {
+    const journal = arrayJournal();
+    const hanging = noting('write', () => new Promise(() => {}));
+    const options = { provider: scripted(call()), tools: [hanging], permissions: { allow: ['*'] } };
+    const first = await open(options, { journal: () => journal });
+    const running = first.session.runTurn(turn('a1'), execution());
+    void running.catch(() => undefined);
+    await settle();
+    await first.release();
+    const write = noting('write');
+    const asking = { provider: scripted(reply('done')), tools: [write], permissions: { ask: ['*'] } };
+    const lease = await open(asking, { journal: () => journal });
+    const next = { ...turn('a1'), attemptId: 'a2', earlierAttempts: ['a1'], reconciled: 'retry' };
+    const { kind, requests } = await lease.session.runTurn(next, execution());
+    assert.deepEqual([kind, requests.length, write.calls.length], ['wait', 1, 0]);
+    assert.deepEqual(await resume(lease, requests), done);
+    assert.deepEqual([write.calls.length, write.calls[0].idempotencyKey], [1, hanging.calls[0].idempotencyKey]);
+    await lease.release();
+  });
+
   test('_CONFLICT another answer to an answered request, and an answer id that belongs to another', async () => {
     const { requests, checkpoint } = await parked();
     const first = await reopened(checkpoint, { replies: [] });

@@ -1,7 +1,7 @@
 //! What comes after its moment: replies to calls whose attempt is over, tools that end after their turn, an
 //! abort when the turn is done.
 
-use crate::session_host::{End, Rig, answer, options, quote, replies, reply, text};
+use crate::session_host::{End, Rig, answer, options, policy, quote, replies, reply, text};
 use agent_roundtable::runtime::wire::handle;
 use agent_roundtable::value::Json;
 
@@ -201,6 +201,49 @@ fn a_first_attempt_of_which_a_tool_has_no_result_goes_on_where_the_tool_or_the_h
         } else {
             assert!(matches!(&end, End::Fail(code, why) if code == "recovery-required" && why.contains("read")));
             assert_eq!(next.deeds, deeds, "nothing runs");
+        }
+    }
+}
+
+/// A first attempt whose allowed tool has no result, and that another one takes up under a policy that asks.
+fn begun_and_asked_about(idempotent: bool) -> (Rig, String, Vec<Json>) {
+    let (first, checkpoint) = dead_at_first(4, idempotent);
+    let mut next = first.reopened(&checkpoint, &first.journal, &first.deeds);
+    next.policy = policy(r#"{"ask":["read"]}"#);
+    let End::Wait(requests) = next.go_on(!idempotent) else { panic!("what nobody said yes to is asked about") };
+    assert_eq!((requests.len(), next.deeds.len()), (1, 0));
+    let parked = next.checkpoint();
+    (next, parked, requests)
+}
+
+#[test]
+fn a_tool_that_a_policy_allowed_and_a_later_one_asks_about_runs_again_when_a_person_says_yes() {
+    for idempotent in [false, true] {
+        let (parked, checkpoint, requests) = begun_and_asked_about(idempotent);
+        let mut next = parked.reopened(&checkpoint, &parked.journal, &parked.deeds);
+        assert_eq!(next.resume(&[]), End::Wait(requests.clone()), "and no sooner");
+        assert_eq!(next.resume(&[answer(&requests[0], true)]), End::Speak("live".into()));
+        assert_eq!(next.deeds.len(), 1);
+
+        let mut denied = parked.reopened(&checkpoint, &parked.journal, &parked.deeds);
+        assert_eq!(denied.resume(&[answer(&requests[0], false)]), End::Speak("live".into()));
+        assert_eq!(denied.deeds.len(), 0);
+        assert!(denied.journal.iter().any(|record| record.canonical().contains("denied")));
+    }
+}
+
+#[test]
+fn a_tool_that_runs_again_after_a_yes_is_unknown_again_until_it_has_its_result() {
+    for idempotent in [false, true] {
+        let (parked, checkpoint, requests) = begun_and_asked_about(idempotent);
+        let mut dying = parked.reopened(&checkpoint, &parked.journal, &parked.deeds);
+        dying.dies_at = Some(parked.journal.len() + 1); // the answer
+        let yes = [answer(&requests[0], true)];
+        assert_eq!(dying.resume(&yes), End::Died);
+        let mut next = dying.reopened(&checkpoint, &dying.journal, &dying.deeds);
+        match idempotent {
+            true => assert_eq!((next.resume(&yes), next.deeds.len()), (End::Speak("live".into()), 1)),
+            false => assert!(matches!(next.resume(&yes), End::Fail(code, _) if code == "recovery-required")),
         }
     }
 }

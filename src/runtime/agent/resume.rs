@@ -10,7 +10,7 @@ use crate::runtime::codec::Value;
 use crate::runtime::config::AgentConfig;
 use crate::runtime::outcome::outcome_of;
 use crate::runtime::session::Session;
-use crate::runtime::session::approval::{Answer, read_answers};
+use crate::runtime::session::approval::{Answer, read_answers, request_id};
 use crate::runtime::session::records::{Recorded, RecordedAnswer, read_records};
 use crate::runtime::tool::IdempotencyKeys;
 use crate::value::Json;
@@ -48,6 +48,7 @@ impl AgentLoop {
             at: resume.at,
         };
         let mut execution = Execution::read(&self.config, session, &source)?;
+        execution.reopen_asked();
         let new_answers = execution.take_answers(answers)?;
         execution.ask_again();
         execution.restart_unfinished()?;
@@ -202,7 +203,10 @@ impl<'a> Execution<'a> {
                 let Some((index, round)) = found else {
                     return invalid("an answer is to no request");
                 };
-                round.set_stage(index, answered(answer.approved, answer.reason.as_deref()));
+                // A tool that was begun before the answer may have run again since.
+                if !(answer.approved && matches!(round.stage(index), Some(Stage::Running))) {
+                    round.set_stage(index, answered(answer.approved, answer.reason.as_deref()));
+                }
                 self.answers.push(answer);
                 Ok(())
             }
@@ -254,6 +258,19 @@ impl<'a> Execution<'a> {
         self.closed.iter().chain(current).find_map(|round| Some((round, found(round)?)))
     }
 
+    /// A tool that was begun and then asked about has waited since, until the answer is on record.
+    fn reopen_asked(&mut self) {
+        let Some(round) = self.current.as_mut().and_then(|current| current.round.as_mut()) else { return };
+        for id in self.source.asked {
+            if let Some(index) = round.position_of_request(id)
+                && matches!(round.stage(index), Some(Stage::Running))
+                && self.answers.iter().all(|answer| answer.request_id != *id)
+            {
+                round.set_stage(index, Stage::Open);
+            }
+        }
+    }
+
     /// Holds the answers against the actions on record, and takes those that are new.
     fn take_answers(&mut self, answers: Vec<Answer>) -> Result<Vec<RecordedAnswer>, TurnFailure> {
         let mut new = Vec::new();
@@ -299,14 +316,18 @@ impl<'a> Execution<'a> {
     }
 
     /// A tool that was about to run and has no result is not run again, unless that does no harm or a host
-    /// has decided it.
+    /// has decided it. Who said yes to it has done so still; what a policy alone allowed is for the present policy.
     fn restart_unfinished(&mut self) -> Result<(), TurnFailure> {
         let Some(round) = self.current.as_mut().and_then(|current| current.round.as_mut()) else { return Ok(()) };
         let unfinished: Vec<(usize, usize, String)> =
             round.running().into_iter().map(|run| (run.index, run.tool, run.tool_call_id.clone())).collect();
         for (index, tool, tool_call_id) in unfinished {
             match self.config.tools.get(tool) {
-                Some(tool) if tool.idempotent || self.source.retried => round.set_stage(index, Stage::Approved),
+                Some(tool) if tool.idempotent || self.source.retried => {
+                    let request = request_id(&round.call_id, index);
+                    let approved = self.answers.iter().any(|answer| answer.approved && answer.request_id == request);
+                    round.set_stage(index, if approved { Stage::Approved } else { Stage::Open });
+                }
                 tool => {
                     let name = tool.map_or("", |tool| tool.name.as_str());
                     return Err(TurnFailure::RecoveryRequired(format!(

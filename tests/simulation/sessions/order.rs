@@ -1,6 +1,6 @@
 //! What may follow what among the records of one execution, said a second time.
 
-use super::outside::TOOLS;
+use super::outside::{TOOLS, action};
 use agent_roundtable::record::execution::ExecutionRecord;
 use agent_roundtable::value::Json;
 use std::collections::BTreeMap;
@@ -33,8 +33,9 @@ impl Call {
 type Slot = (String, usize);
 
 impl Order {
-    /// Follows one record, or says what is wrong with it.
-    pub fn follow(&mut self, record: &ExecutionRecord) -> Result<(), String> {
+    /// Follows one record, or says what is wrong with it. `asked` tells whether somebody was asked
+    /// about this action.
+    pub fn follow(&mut self, record: &ExecutionRecord, asked: impl Fn(&str) -> bool) -> Result<(), String> {
         let json = Json::parse(record.json.as_str()).map_err(|error| error.to_string())?;
         let text = |key: &str| json.get(key).and_then(Json::as_str).unwrap_or_default().to_owned();
         let refuse = |what: &str| Err(format!("{} {what}", record.id));
@@ -67,7 +68,10 @@ impl Order {
                     return refuse("follows the call's result");
                 }
                 match kind.as_str() {
-                    "answer" if call.answered.is_some() || call.intended.is_some() => return refuse("comes too late"),
+                    "answer" if call.answered.is_some() => return refuse("comes too late"),
+                    "answer" if call.intended.is_some() && !asked(&action(&slot.0, slot.1)) => {
+                        return refuse("answers what nobody asked, of a call that is begun");
+                    }
                     "answer" => call.answered = Some(json.get("approved") == Some(&Json::Bool(true))),
                     "tool-intent" if call.answered == Some(false) => return refuse("follows a no"),
                     "tool-intent" if call.intended.is_some() => return refuse("is there twice"),
@@ -85,14 +89,15 @@ impl Order {
         self.calls.values().any(|call| call.intended.is_some())
     }
 
-    pub fn is_begun(&self, call_id: &str, index: usize) -> bool {
-        self.calls.get(&(call_id.to_owned(), index)).is_some_and(Call::is_open)
-    }
-
-    /// Whether nobody knows what a tool did that must not run twice.
-    pub fn is_uncertain(&self) -> bool {
+    /// Whether nobody knows what a tool did that must not run twice. One that waits for an answer (`parked`) was asked
+    /// about after somebody took that upon himself; once the answer is on record it may have run again.
+    pub fn is_uncertain(&self, parked: &[String]) -> bool {
         let once = |name: &String| TOOLS.iter().any(|(known, idempotent)| known == name && !idempotent);
-        self.calls.values().any(|call| call.is_open() && call.intended.as_ref().is_some_and(once))
+        let waits = |slot: &Slot, call: &Call| call.answered.is_none() && parked.contains(&action(&slot.0, slot.1));
+        let unknown = |(slot, call): (&Slot, &Call)| {
+            call.is_open() && call.intended.as_ref().is_some_and(once) && !waits(slot, call)
+        };
+        self.calls.iter().any(unknown)
     }
 }
 

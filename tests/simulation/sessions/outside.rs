@@ -66,8 +66,6 @@ pub struct Outside {
     granted: RefCell<BTreeMap<String, BTreeSet<String>>>,
     /// What the policy last said of each action, by the id its request has or would have.
     verdicts: RefCell<BTreeMap<String, Verdict>>,
-    /// The actions that a policy allowed at some time.
-    allowed: RefCell<BTreeSet<String>>,
     /// How often the operator said `retry`, by turn.
     retries: RefCell<BTreeMap<Id, u32>>,
     /// Turns of which that was the last that happened, and the attempts that followed.
@@ -88,16 +86,10 @@ impl Outside {
         (self.seed % 3 != 1).then_some(12)
     }
 
-    /// What the policy says of a call now. A call that it allowed and that was begun may be finished where it would
-    /// ask by now.
-    pub fn verdict(&self, execution_id: &str, call_id: &str, index: usize, tool: &str) -> Verdict {
-        let (action, verdict) = (format!("{call_id}:approval:{index}"), self.permissions().verdict(tool));
-        let begun = self.order(execution_id, |order| order.is_begun(call_id, index)).unwrap_or(false);
-        if verdict == Verdict::Allow {
-            self.allowed.borrow_mut().insert(action.clone());
-        }
-        let finishes = begun && verdict == Verdict::Ask && self.allowed.borrow().contains(&action);
-        self.verdicts.borrow_mut().insert(action, if finishes { Verdict::Allow } else { verdict });
+    /// What the policy says of a call now.
+    pub fn verdict(&self, call_id: &str, index: usize, tool: &str) -> Verdict {
+        let (action, verdict) = (action(call_id, index), self.permissions().verdict(tool));
+        self.verdicts.borrow_mut().insert(action, verdict);
         if self.planted == Some(Planted::PolicyIgnored) { Verdict::Allow } else { verdict }
     }
 
@@ -151,7 +143,7 @@ impl Outside {
     /// A yes of the policy, or of a person to this very action; never a no of either.
     pub fn check_permission(&self, world: &World, deed: &Deed<'_>) {
         let name = TOOLS[deed.tool].0;
-        let action = format!("{}:approval:{}", deed.call_id, deed.index);
+        let action = action(deed.call_id, deed.index);
         let shadow = world.shadow.borrow();
         let ask = shadow.requests.get(action.as_str());
         let answer = ask.and_then(|ask| ask.answer.as_ref()).map(|(_, response)| response);
@@ -201,7 +193,12 @@ impl Outside {
 
     fn recorded(&self, world: &World, record: &ExecutionRecord) {
         let mut orders = self.orders.borrow_mut();
-        if let Err(rule) = orders.entry(record.execution_id.clone()).or_default().follow(record) {
+        // The policy may have changed again by the time that the answer is stored.
+        let asked = |action: &str| {
+            world.coverage.borrow_mut().note("begun deed asked about");
+            world.shadow.borrow().requests.contains_key(action)
+        };
+        if let Err(rule) = orders.entry(record.execution_id.clone()).or_default().follow(record, asked) {
             world.fail(format!("S7: {rule}"));
         }
     }
@@ -246,4 +243,9 @@ impl Outside {
         let json = json.map(Result::unwrap);
         json.is_some_and(|json| json.get("idempotencyKey").and_then(Json::as_str) == Some(deed.key))
     }
+}
+
+/// The id that the request for a call has or would have.
+pub fn action(call_id: &str, index: usize) -> String {
+    format!("{call_id}:approval:{index}")
 }

@@ -58,7 +58,9 @@ pub async fn run(
     responses: Option<Vec<ParticipantResponse>>,
 ) -> Result<Outcome, Thrown> {
     let outside = host.world.outside().unwrap();
-    let pending = live.agent.borrow().pending().map(|pending| Id::from(pending.execution_id.as_str()));
+    let parked = live.agent.borrow().pending().cloned();
+    let pending = parked.as_ref().map(|pending| Id::from(pending.execution_id.as_str()));
+    let waits = parked.filter(|_| responses.is_some()).map(|pending| pending.request_ids).unwrap_or_default();
     // A first attempt that began no tool leaves nothing to continue from.
     let began = |id: &&Id| outside.order(id, order::Order::began_tools).unwrap_or(false);
     let stopped = turn.earlier.iter().find(began).filter(|_| responses.is_none()).cloned();
@@ -73,7 +75,7 @@ pub async fn run(
         refused: RefCell::default(),
         outside: outside.clone(),
     });
-    let is_uncertain = outside.order(&performance.execution_id, order::Order::is_uncertain).unwrap_or(false);
+    let is_uncertain = outside.order(&performance.execution_id, |order| order.is_uncertain(&waits)).unwrap_or(false);
     let is_forgotten = responses.is_some() && performance.records().is_empty();
     let input = performance.first_input(turn, responses, stopped.is_some());
     let result = performance.perform(input).await;
@@ -268,7 +270,7 @@ impl Performance {
         let history = self.live.history.borrow();
         let asked = history.iter().rev().map(|message| list(message, "toolCalls")).find(|calls| !calls.is_empty());
         let index = asked.and_then(|calls| calls.iter().position(|known| text(known, "id") == id)).unwrap();
-        self.outside.verdict(&self.execution_id, call_id, index, &text(call, "toolName"))
+        self.outside.verdict(call_id, index, &text(call, "toolName"))
     }
 
     /// S8: whatever a session asks for is the approval of a call.
