@@ -147,14 +147,20 @@ impl Rig {
 
     /// Goes on with a first attempt that was stopped.
     pub fn go_on(&mut self, retried: bool) -> End {
+        let input = self.going_on(retried);
+        self.run(&input)
+    }
+
+    /// The input that says so.
+    pub fn going_on(&mut self, retried: bool) -> String {
         self.attempts += 1;
         self.execution_id = text(&self.journal[0], "executionId");
-        self.run(&format!(
+        format!(
             r#"{{"kind":"continue","turnId":"t","attemptId":"a{}","executionId":"{}","records":[{}],"retried":{retried},"at":5000}}"#,
             self.attempts,
             self.execution_id,
             self.records(),
-        ))
+        )
     }
 
     /// The records of the execution.

@@ -249,6 +249,21 @@ fn a_tool_that_runs_again_after_a_yes_is_unknown_again_until_it_has_its_result()
 }
 
 #[test]
+fn a_call_that_an_earlier_attempt_began_is_not_on_record_as_not_run() {
+    let (first, checkpoint) = dead_at_first(4, false);
+    let mut next = first.reopened(&checkpoint, &first.journal, &first.deeds);
+    let input = next.going_on(true);
+    let (kinds, effects) = tell(&mut next, &input);
+    assert_eq!(kinds, ["extend", "permit"]);
+    let call_id = text(&effects[1], "callId");
+    let allowed = format!(r#"{{"kind":"permitted","callId":"{call_id}","verdicts":["allow"],"at":0}}"#);
+    assert_eq!(tell(&mut next, &allowed).0, ["record", "sync"]);
+    assert_eq!(tell(&mut next, r#"{"kind":"aborted"}"#).0, ["fail"]);
+    let appended = format!(r#"{{"kind":"appended","callId":"{call_id}","at":0}}"#);
+    assert_eq!(tell(&mut next, &appended).0, [""; 0], "it may have run");
+}
+
+#[test]
 fn records_of_a_first_attempt_that_cannot_be_continued_are_for_the_host_to_judge() {
     let (first, checkpoint) = dead_at_first(5, false);
     let mut next = first.reopened(&checkpoint, &first.journal[1..], &first.deeds);

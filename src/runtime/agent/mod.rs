@@ -397,7 +397,7 @@ impl AgentLoop {
                 vec![Effect::Append(ExecutionRecord::new(call_id, body))]
             }
             Some(LateCall::Intending(mut round)) => {
-                let intended: Vec<usize> = round.running().into_iter().map(|run| run.index).collect();
+                let intended = round.running_first();
                 let not_run = |index| {
                     let result = round.settle(index, ToolOutcome::Fault(ToolFault::NotRun), at)?;
                     result_record(&round, index, result)

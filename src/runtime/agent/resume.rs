@@ -188,7 +188,7 @@ impl<'a> Execution<'a> {
                 if !same {
                     return invalid("a tool was run with something else than the model asked for");
                 }
-                round.set_stage(index, Stage::Running);
+                round.begin_before(index);
                 Ok(())
             }
             Recorded::Result { tool_call_id, result } => {

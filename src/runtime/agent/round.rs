@@ -24,6 +24,8 @@ struct Slot {
     /// What is to be run; an error where the call cannot be carried out.
     run: Result<ToolRun, ToolFault>,
     stage: Stage,
+    /// An earlier attempt was about to run it, and may have.
+    begun_before: bool,
 }
 
 /// How far a call has come.
@@ -60,7 +62,7 @@ impl ToolRound {
                 idempotency_key: keys.next(turn_id, &call.name, &arguments),
                 arguments,
             });
-            Slot { call: call.clone(), run, stage: Stage::Open }
+            Slot { call: call.clone(), run, stage: Stage::Open, begun_before: false }
         };
         let slots = calls.iter().enumerate().map(slot).collect();
         ToolRound { call_id: call_id.to_owned(), slots, suspended: false }
@@ -155,6 +157,12 @@ impl ToolRound {
         self.running().into_iter().filter(once).collect()
     }
 
+    /// The calls about to run that nothing can have come of, if none of them runs now.
+    pub(super) fn running_first(&self) -> Vec<usize> {
+        let first = self.slots.iter().enumerate().filter(|(_, slot)| !slot.begun_before);
+        first.filter(|(_, slot)| matches!(slot.stage, Stage::Running)).map(|(index, _)| index).collect()
+    }
+
     pub(super) fn is_settled(&self) -> bool {
         self.slots.iter().all(|slot| matches!(slot.stage, Stage::Done(_)))
     }
@@ -206,6 +214,14 @@ impl ToolRound {
 
     pub(super) fn stage(&self, index: usize) -> Option<&Stage> {
         self.slots.get(index).map(|slot| &slot.stage)
+    }
+
+    /// Notes that an earlier attempt was about to run a call.
+    pub(super) fn begin_before(&mut self, index: usize) {
+        self.set_stage(index, Stage::Running);
+        if let Some(slot) = self.slots.get_mut(index) {
+            slot.begun_before = true;
+        }
     }
 
     /// Moves a call that has no result yet.

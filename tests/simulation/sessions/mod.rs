@@ -5,11 +5,11 @@
 //! became of turns that nobody saw settle.
 //!
 //! The rules: (S1) a deed happens once, unless the operator said `retry` or its tool is idempotent; (S2) never before
-//! its intent is on record; (S3) what the policy asks about runs
-//! with an approval alone, which grants the one action it was given for; (S4) what was denied never runs;
-//! (S5) a model is shown one result for each call; (S6) every turn ends, is parked, or waits for the operator;
-//! (S7) the records of an execution stand in order; (S8) a session asks for approvals and nothing else; (S9) a turn is
-//! left to the operator exactly where nobody knows what a tool did that must not run twice.
+//! its intent is on record; (S3) what the policy asks about runs with an approval alone, which grants the one action it
+//! was given for; (S4) what was denied never runs; (S5) a model is shown one result for each call; (S6) every turn ends,
+//! is parked, or waits for the operator; (S7) the records of an execution stand in order; (S8) a session asks for
+//! approvals and nothing else; (S9) a turn is left to the operator exactly where nobody knows what a tool did that must
+//! not run twice.
 //!
 //! `SIM_EVERY=1` kills a process at each write and deed; the default is one of seven.
 
