@@ -159,4 +159,55 @@ describe('an agent as a member', () => {
     await one.dispose();
     assert.deepEqual(log, ['open 1', 'release 1', 'open 2', 'checkpoint 2', 'release 2']);
   });
+
+  for (const [name, makeStore] of Object.entries(stores)) {
+    for (const idempotent of [false, true]) {
+      const what = idempotent ? 'one with a key runs again under it' : 'its team pauses for a person';
+      test(`F a tool that was stopped with its session has come to an unknown end: ${what} (${name})`, async () => {
+        const store = await makeStore();
+        const keys = [];
+        const started = deferred();
+        const write = (ends) => ({
+          ...tool('write', (_, { idempotencyKey }) => {
+            keys.push(idempotencyKey);
+            started.resolve();
+            return ends ? { ok: true } : new Promise(() => {});
+          }),
+          ...(idempotent ? { idempotent } : {}),
+        });
+        const call = calling(['t1', 'write', { path: 'a' }]);
+        const session = (ends, ...replies) =>
+          sessionParticipant({
+            id: 'bot',
+            runtime,
+            createSessionOptions: () => ({
+              provider: provider(...replies),
+              model: 'm',
+              tools: [write(ends)],
+              permissions: { allow: ['write'] },
+            }),
+          });
+        const alone = { runId: 'r', definition: definition(['bot'], {}), store, limits: { settleTimeoutMs: 20 } };
+        const one = team({ ...alone, members: { bot: session(false, call) } });
+        const controller = new AbortController();
+        const run = one.run({ signal: controller.signal });
+        await started.promise;
+        controller.abort();
+        assert.equal((await run).status, 'cancelled');
+        await one.dispose();
+
+        const members = { bot: session(true, reply('done')) };
+        const again = await loadTeam({ runId: 'r', store, members });
+        let outcome = await again.run();
+        if (!idempotent) {
+          const [request] = outcome.requests;
+          assert.deepEqual([request.kind, request.turnId, keys.length], ['reconciliation', 'team/bot/1', 1]);
+          outcome = await again.resume({ position: 'team/bot/1' });
+        }
+        assert.deepEqual([outcome.status, outcome.output.agents[0].result], ['completed', { summary: 'done' }]);
+        assert.deepEqual(keys, [keys[0], keys[0]], 'the same call, not another');
+        await again.dispose();
+      });
+    }
+  }
 });
