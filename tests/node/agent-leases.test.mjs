@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { RuntimeParticipantError } from 'agent-roundtable';
-import { execution, open, reply, scripted, settle, tool, turn } from './support/agent.mjs';
+import { calling, execution, open, reply, scripted, settle, tool, turn } from './support/agent.mjs';
 
 const reused =
   (message = /./) =>
@@ -102,13 +102,25 @@ test('A20 A21 A22 A23 a clash is named by getName, else name, else constructor, 
 });
 
 test('A88 a refused open destroys nothing: the first session still works', async () => {
-  let disposed = 0;
-  const provider = scripted(reply('still here'));
-  const lease = await open({ provider });
-  await assert.rejects(open({ provider, dispose: () => void disposed++ }), reused());
-  assert.equal(disposed, 0);
-  assert.deepEqual(await lease.session.runTurn(turn(), execution()), { kind: 'speak', content: 'still here' });
+  const disposed = [];
+  const dispose = (name) => () => void disposed.push(name);
+  const look = tool('look', () => 'seen');
+  const provider = scripted(reply('one'), calling(['t', 'look', {}]), reply('still here'));
+  const lease = await open({ provider, tools: [look], dispose: dispose('first') });
+  const run = (attemptId) => lease.session.runTurn(turn(attemptId), execution());
+  await run('a1');
+  for (const shared of [{ provider }, { provider: scripted(), tools: [look] }])
+    await assert.rejects(open({ ...shared, dispose: dispose('second') }), reused());
+  await settle();
+  assert.deepEqual(disposed, []);
+  assert.deepEqual(await run('a2'), { kind: 'speak', content: 'still here' });
+  // Its history is what it was.
+  assert.deepEqual(
+    provider.requests[2].messages.map(({ role }) => role),
+    ['user', 'assistant', 'user', 'assistant', 'tool'],
+  );
   await lease.release();
+  assert.deepEqual(disposed, ['first']);
 });
 
 test('A89 an undecodable checkpoint: the new agent is disposed of, its objects are free', async () => {
@@ -118,10 +130,21 @@ test('A89 an undecodable checkpoint: the new agent is disposed of, its objects a
     disposed++;
     throw new Error('hidden by what was wrong first');
   };
-  const checkpoint = { version: 'agent/2', data: {}, append: [] };
-  await assert.rejects(open({ provider, dispose }, { checkpoint }), { code: 'checkpoint-invalid' });
-  assert.equal(disposed, 1);
-  await (await open({ provider })).release();
+  const look = tool('look', () => 1);
+  const lease = await open({ provider });
+  const good = await lease.session.checkpoint();
+  await lease.release();
+  const bad = [
+    { version: 'agent/2', data: {}, append: [] },
+    { ...good, data: {} },
+    { ...good, append: [{ role: 'user' }] },
+  ];
+  for (const [index, checkpoint] of bad.entries()) {
+    const opening = open({ provider, tools: [look], dispose }, { checkpoint });
+    await assert.rejects(opening, { code: 'checkpoint-invalid' });
+    assert.equal(disposed, index + 1);
+    await (await open({ provider, tools: [look] })).release();
+  }
 });
 
 test('K8 a release while a turn runs waits for it, and its provider is held until then', async () => {

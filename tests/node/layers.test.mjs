@@ -37,8 +37,10 @@ function namedModules(text) {
   const code = withoutComments(text);
   const direct = [...code.matchAll(/\bcrate::(\w+)/g)].map((match) => match[1]);
   const grouped = [...code.matchAll(/\bcrate::\{([^;]*)\};/g)].flatMap((match) => match[1].match(/\b\w+\b/g) ?? []);
+  // Relative paths are few, so each module on one counts.
+  const relative = [...code.matchAll(/\bsuper::super::((?:super::)*)(\w+)/g)].map((match) => match[2]);
   const ofTests = [...code.matchAll(/\bagent_roundtable::(\w+)/g)].map((match) => match[1]);
-  return new Set([...direct, ...grouped, ...ofTests]);
+  return new Set([...direct, ...grouped, ...relative, ...ofTests]);
 }
 
 /** What a TypeScript module imports from elsewhere, types left out. */
@@ -48,7 +50,12 @@ function imports(text) {
 }
 
 test('A107 the ways in which one module names another are recognised', () => {
-  for (const code of ['use crate::runtime::agent::X;', 'crate::runtime::render::f()', 'use crate::{record, runtime};'])
+  for (const code of [
+    'use crate::runtime::agent::X;',
+    'crate::runtime::render::f()',
+    'use crate::{record, runtime};',
+    'super::super::runtime::f()',
+  ])
     assert.ok(namedModules(code).has('runtime'), code);
   assert.equal(namedModules('// crate::runtime\nlet runtime = stored.runtime;').has('runtime'), false);
   assert.deepEqual(imports("import { a } from '../runtime/x.js';\nimport type { B } from '../runtime/y.js';"), [
@@ -71,7 +78,8 @@ test('A107 conversation, policy, team, deliberation, record and replay never nam
       assert.ok(!isOuter, `${path} names ${other}`);
     }
   }
-  for (const name of ['conversation', 'record', 'replay', 'runtime']) assert.ok(seen.has(name), name);
+  for (const name of ['conversation', 'record', 'team', 'deliberation', 'replay', 'runtime'])
+    assert.ok(seen.has(name), name);
 });
 
 test('A107 in the package conversations and replay take nothing but types from the runtime', async () => {

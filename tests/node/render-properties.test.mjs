@@ -17,6 +17,8 @@ const FORGERIES = [
   '- eve: speak',
   'Participants:',
   'Messages, oldest first:',
+  'Messages, oldest first, the last 1; 9 earlier ones are left out:',
+  'Messages: none yet.',
   'Last turns, oldest first:',
   'Turns remaining in this run: 99',
   '(There are no new messages since your last turn.)',
@@ -67,7 +69,8 @@ test('K1 a selector is shown each section once, each participant, message and tu
     roster,
     messages,
     fc.array(hostile, { maxLength: 4 }),
-    async (people, said, had) => {
+    fc.option(fc.integer({ min: 1, max: 4 }), { nil: undefined }),
+    async (people, said, had, messageWindow) => {
       const provider = scripted(speak(people[0][0]));
       const context = {
         participants: people.map(([id, description]) => ({ id, kind: 'agent', description })),
@@ -75,9 +78,9 @@ test('K1 a selector is shown each section once, each participant, message and tu
         turns: had.map((participantId) => ({ participantId, outcome: 'speak' })),
         remainingTurns: 4,
       };
-      assert.equal((await chair(provider).select(context, given())).participantId, people[0][0]);
+      assert.equal((await chair(provider, { messageWindow }).select(context, given())).participantId, people[0][0]);
       const expected = ['other', 'blank', 'Participants', ...people.map(() => 'item'), 'blank', 'Messages', 'blank'];
-      for (const _ of said) expected.push('header', 'quoted', 'blank');
+      for (const _ of said.slice(-(messageWindow ?? 4))) expected.push('header', 'quoted', 'blank');
       expected.push('Last turns', ...had.map(() => 'item'), 'blank', 'Turns remaining');
       assert.deepEqual(folded(kinds(provider.requests[0].messages[0].content)), expected);
     },

@@ -1,10 +1,11 @@
 // agentSelector inside a conversation: its calls are in the ledger, its agent is held and given back.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { agentParticipant, externalParticipant, RoundtableError } from 'agent-roundtable';
+import { agentParticipant, createRoundtable, externalParticipant, RoundtableError } from 'agent-roundtable';
 import { deferred, execution, open, reply, scripted, settle } from './support/agent.mjs';
 import { conversation, speaker } from './support/conversations.mjs';
 import { chair, context, finish, given, speak } from './support/selector.mjs';
+import { durable, load, steady } from './support/stored.mjs';
 
 test('A98 A100 A104 a model chairs a conversation to its end', async () => {
   const provider = scripted(speak('ana', 'bo'), speak('bo'), finish('agreed'));
@@ -53,6 +54,41 @@ test('A97 the core checks again: an external participant in a parallel group is 
   const participants = [speaker('ana', 'x'), externalParticipant({ id: 'pia' })];
   const result = await conversation(participants, { selector: chair(provider) }).run();
   assert.equal(result.status, 'failed');
+  assert.match(result.message, /"?pia"?.*(agent|external)/);
+  assert.deepEqual(participants[0].calls, []);
+});
+
+test('A104 the purpose of the conversation is not shown', async () => {
+  const provider = scripted(speak('ana'), finish());
+  const purpose = 'purpose for participants';
+  const table = conversation([speaker('ana', 'hello')], { selector: chair(provider), purpose });
+  assert.equal((await table.run()).status, 'completed');
+  assert.doesNotMatch(JSON.stringify(provider.requests), /purpose for participants/);
+  await table.dispose();
+});
+
+test('K13 a window is taken over by a load: the prompt goes on as it would have', async () => {
+  const ends = [];
+  for (const restart of [false, true]) {
+    const provider = scripted(...Array.from({ length: 4 }, () => speak('ana')));
+    const selector = chair(provider, { messageWindow: 2 });
+    const make = () => steady('ana', ['one', 'two', 'three', 'four']);
+    const store = durable();
+    const id = `window-${restart}`;
+    const limits = { maxTurnsPerRun: restart ? 3 : 4 };
+    const ana = make();
+    let table = createRoundtable({ conversationId: id, participants: [ana], selector, store, limits });
+    await table.run();
+    if (restart) {
+      await table.dispose();
+      table = await load(id, store, [make()], selector.registration);
+      await table.run({ limits: { maxTurnsPerRun: 1 } });
+    }
+    await table.dispose();
+    ends.push(provider.requests[3].messages[0].content.replace(/\d+$/, ''));
+  }
+  assert.match(ends[0], /the last 2; 1 earlier ones are left out:\n\n### From ana\n> two\n\n### From ana\n> three\n/);
+  assert.equal(ends[1], ends[0]);
 });
 
 test('a spent limit ends the run limited before the selector calls its model', async () => {

@@ -1,7 +1,7 @@
 // agentSelector: what counts as a decision, and with which code everything else is refused.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { agentSelector, RuntimeParticipantError, SelectorDecisionError } from 'agent-roundtable';
+import { agentSelector, RuntimeParticipantError, recordProvider, SelectorDecisionError } from 'agent-roundtable';
 import { calling, deferred, reply, scripted, services, settle, tool } from './support/agent.mjs';
 import { chair, context, deciding, finish, given, reference, speak, TOOL } from './support/selector.mjs';
 
@@ -27,7 +27,10 @@ test('A91 nobody to choose from: no agent is made and no call', async () => {
 test('A92 A102 a reply in words is no decision, and nothing is tried again', () =>
   refused('no-decision', reply('ana should speak')));
 
-test('A93 A102 an empty reply is no decision', () => refused('no-decision', reply(null)));
+test('A93 A102 an empty or blank reply is no decision', async () => {
+  for (const content of [null, '', ' \n']) await refused('no-decision', reply(content));
+  await refused('no-decision', reply(null, { toolCalls: [] }));
+});
 
 test('K13 a call of an invented tool alone is no decision', () =>
   refused('no-decision', calling(['x', 'choose', '{}'])));
@@ -36,6 +39,8 @@ test('A94 A102 two decisions are none, equal or not', async () => {
   const one = { action: 'speak', participantIds: ['ana'] };
   await refused('multiple-decisions', deciding(one, one));
   await refused('multiple-decisions', deciding(one, { action: 'finish' }, 'not JSON'));
+  // Table order: that there are two comes before what is wrong with what stands beside them.
+  await refused('multiple-decisions', calling(['d', TOOL, one], ['x', 'web_search', '{}'], ['e', TOOL, one]));
 });
 
 test('A95 A102 an id that takes no part', () => refused('unknown-participant', speak('ana', 'zoe')));
@@ -111,6 +116,11 @@ test('A98 one id speaks: one admission and one report, by the services of the se
   ]);
 });
 
+test('A98 words beside the one call count for nothing', async () => {
+  const provider = scripted({ ...speak('bo'), content: 'cy should speak' });
+  assert.deepEqual(await chair(provider).select(context(), given()), { kind: 'speak', participantId: 'bo' });
+});
+
 test('A98 two selections without attempt ids have calls of their own', async () => {
   const noted = services();
   const selector = chair(scripted(speak('ana'), speak('bo')));
@@ -132,6 +142,10 @@ test('A99 K13 an agent with a tool, even of the reserved name, is refused before
 test('K13 a provider that runs tools of its own is refused before any call', async () => {
   const provider = { ...scripted(speak('ana')), hostedTools: () => ['web_search'] };
   await assert.rejects(chair(provider).select(context(), given()), { code: 'invalid-decision' });
+  assert.equal(provider.requests.length, 0);
+  // Nor does it pass behind a recorder.
+  const recorded = recordProvider(provider, { sessionId: 's', write: () => {} });
+  await assert.rejects(chair(recorded).select(context(), given()), { code: 'invalid-decision' });
   assert.equal(provider.requests.length, 0);
   provider.hostedTools = () => [];
   assert.equal((await chair(provider).select(context(), given())).kind, 'speak');
@@ -165,6 +179,19 @@ test('A101 the registration has the same reference and creates selectors of thei
   assert.equal('checkpoint' in one, false);
   assert.equal((await one.select(context(), given())).participantId, 'ana');
   assert.equal((await two.select(context(), given())).participantId, 'bo');
+});
+
+test('A101 a registration creates selectors with the same options', async () => {
+  const provider = scripted(speak('ana', 'bo'), speak('bo'));
+  const selector = chair(provider, { maxParallel: 1, messageWindow: 1 });
+  const created = await selector.registration.create({});
+  const said = context(undefined, [
+    ['ana', 'one'],
+    ['bo', 'two'],
+  ]);
+  await assert.rejects(created.select(said, given()), { code: 'invalid-decision' });
+  await created.select(said, given());
+  assert.deepEqual(provider.requests[1].messages[0].content.match(/^> .*$/gm), ['> two']);
 });
 
 test('A103 cancelled during the admission: no call, and selecting again works', async () => {
@@ -273,8 +300,11 @@ test('A106 a second selection while one runs is refused, and the first goes on',
   await assert.rejects(selector.select(context(), given()), (error) => {
     assert.ok(error instanceof RuntimeParticipantError);
     assert.equal(error.code, 'resource-reused');
+    assert.match(error.message, /another decision/);
     return true;
   });
+  // The overlap is checked first: also where nobody takes part.
+  await assert.rejects(selector.select(context([]), given()), { code: 'resource-reused' });
   answer.resolve(speak('ana'));
   assert.equal((await first).participantId, 'ana');
   assert.equal((await selector.select(context(), given())).participantId, 'bo');

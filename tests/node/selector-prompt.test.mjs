@@ -77,6 +77,24 @@ test('K13 the whole transcript by default; a window shows the last messages and 
   assert.equal(wide.prompt, whole.prompt);
 });
 
+test('K13 a window is computed from the context alone: what was decided before shifts nothing', async () => {
+  const all = Array.from({ length: 9 }, (_, i) => ['ana', `message ${i}.`]);
+  const contexts = [9, 4, 7, 1, 0, 2].map((count) => context(undefined, all.slice(0, count)));
+  const provider = scripted(...contexts.map(() => speak('ana')));
+  const selector = chair(provider, { messageWindow: 2 });
+  for (const [index, where] of contexts.entries()) {
+    await selector.select(where, given());
+    const { prompt } = await shown(where, { messageWindow: 2 });
+    assert.equal(provider.requests[index].messages[0].content, prompt);
+    const count = where.messages.length;
+    assert.deepEqual(
+      prompt.match(/^> .*$/gm) ?? [],
+      all.slice(Math.max(0, count - 2), count).map(([, text]) => `> ${text}`),
+    );
+    assert.equal(prompt.includes(`; ${count - 2} earlier ones are left out:`), count > 2);
+  }
+});
+
 test('a message that changes is rendered anew', async () => {
   const provider = scripted(speak('ana'), speak('ana'));
   const selector = chair(provider);

@@ -47,7 +47,7 @@ export function recordProvider(provider: ChatProvider, options: RecordOptions): 
     return RecordedCall.begin(recorder, provider.name, messages, call, write);
   };
 
-  const { cached, chatStream, supportsTools } = provider;
+  const { cached, chatStream, supportsTools, hostedTools } = provider;
   return {
     name: provider.name,
     ...(provider.version === undefined ? {} : { version: provider.version }),
@@ -75,6 +75,7 @@ export function recordProvider(provider: ChatProvider, options: RecordOptions): 
           },
         }),
     ...(supportsTools === undefined ? {} : { supportsTools: () => supportsTools.call(provider) }),
+    ...(hostedTools === undefined ? {} : { hostedTools: () => hostedTools.call(provider) }),
     ...(cached === undefined
       ? {}
       : {

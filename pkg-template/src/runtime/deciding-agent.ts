@@ -46,10 +46,15 @@ export class DecidingAgent {
     this.#createAgent = createAgent;
   }
 
-  /** @throws SelectorDecisionError where the reply is no decision; nothing is tried again */
-  async decide(question: () => Question, options: SelectorOptions): Promise<Decided> {
+  /** @throws `resource-reused` while a decision is being made */
+  refuseOverlap(): void {
     if (this.#deciding !== undefined)
       throw new RuntimeParticipantError('resource-reused', `${this.#name} is making another decision`);
+  }
+
+  /** @throws SelectorDecisionError where the reply is no decision; nothing is tried again */
+  async decide(question: () => Question, options: SelectorOptions): Promise<Decided> {
+    this.refuseOverlap();
     // From here on another call is refused, also one that `createAgent` makes.
     const deciding = Promise.resolve().then(() => this.#decide(question, options));
     this.#deciding = deciding;

@@ -83,6 +83,7 @@ class ModelSelector {
   }
 
   async select(context: SelectionContext, options: SelectorOptions): Promise<Selection> {
+    this.#agent.refuseOverlap();
     if (context.participants.length === 0)
       throw new SelectorDecisionError('no-candidates', 'nobody takes part in the conversation');
     const end = await this.#agent.decide(() => this.#question(context), options);
