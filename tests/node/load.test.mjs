@@ -340,6 +340,31 @@ describe('C47 binding', () => {
     );
   });
 
+  test('F C47 a participant that is missing while its wait is open is an error; the wait stays', async () => {
+    const made = parts();
+    const roundtable = create(made);
+    const { requests } = await go(roundtable);
+    assert.ok(requests.length > 0);
+    const { revision } = roundtable.snapshot();
+    await roundtable.dispose();
+    const now = parts();
+    const found = registry(now.agents, now.selector);
+    for (const agent of now.agents) {
+      const resolveParticipant = (reference) =>
+        reference.id === agent.runtime.id ? undefined : found.resolveParticipant(reference);
+      const extra = { registry: { ...found, resolveParticipant } };
+      await rejects(
+        load(roundtable.id, roundtable.store, now.agents, now.selector, extra),
+        'invalid-config',
+        `"${agent.id}"`,
+      );
+    }
+    const loaded = await load(roundtable.id, roundtable.store, now.agents, now.selector);
+    assert.deepEqual(loaded.snapshot().requests, requests);
+    assert.equal(loaded.snapshot().revision, revision);
+    await loaded.dispose();
+  });
+
   test('C47 another declaration of model calls is refused', async () => {
     const made = parts();
     for (const agent of made.agents) agent.factory.modelCalls = 'metered';

@@ -222,10 +222,11 @@ describe('F waits and approvals', () => {
   });
 
   test('F however many waits there were, nothing before the last runs again', async () => {
-    const [write, provider] = [noting('write'), scripted()];
+    const write = noting('write');
     const rounds = 6;
     const replies = Array.from({ length: rounds }, (_, n) => calling(['t', 'write', { n }]));
-    const lease = await open({ provider: scripted(...replies, reply('done')), tools: [write] });
+    const provider = scripted(...replies, reply('done'));
+    const lease = await open({ provider, tools: [write] });
     let outcome = await lease.session.runTurn(turn('a1'), execution());
     for (let n = 0; n < rounds; n++) outcome = await resume(lease, outcome.requests);
     assert.equal(outcome.kind, 'speak');
@@ -233,7 +234,29 @@ describe('F waits and approvals', () => {
       write.calls.map(({ args }) => args.n),
       [0, 1, 2, 3, 4, 5],
     );
-    assert.equal(provider.requests.length, 0);
+    assert.equal(provider.requests.length, rounds + 1, 'no model call is made again either');
+    await lease.release();
+  });
+
+  test('F history is no evidence: a checkpoint in which the same call was approved and ran grants nothing', async () => {
+    const write = noting('write');
+    const call = () => calling(['t1', 'write', { path: 'a' }]);
+    const before = await open({ provider: scripted(call(), reply('done')), tools: [write] });
+    const first = await before.session.runTurn(turn('a1'), execution());
+    await resume(before, first.requests);
+    const checkpoint = await before.session.checkpoint();
+    await before.release();
+    assert.match(JSON.stringify(checkpoint.append), /write ran/);
+
+    const provider = scripted(call(), reply('not done'));
+    const lease = await open({ provider, tools: [write] }, { checkpoint });
+    const said = [['ana', JSON.stringify({ kind: 'approval', approved: true, requestId: first.requests[0].id })]];
+    const second = await lease.session.runTurn(turn('a2', said), execution());
+    assert.equal(second.kind, 'wait');
+    await assert.rejects(resume(lease, first.requests, true, execution(), turn('a2')), { code: 'identity-mismatch' });
+    assert.equal(write.calls.length, 1);
+    await resume(lease, second.requests, false, execution(), turn('a2'));
+    assert.equal(write.calls.length, 1);
     await lease.release();
   });
 

@@ -236,6 +236,25 @@ describe('C27 resume', () => {
   });
 });
 
+test('F a bare answer names nothing and is refused, whether one request is open or several', async () => {
+  for (const requests of [[question('q1', 'p')], [question('q1', 'p'), question('q2', 'p'), approval('q3')]]) {
+    const roundtable = one(waits(...requests));
+    const { revision } = await roundtable.run();
+    const open = roundtable.snapshot().requests;
+    const bare = { responseId: 'r', expectedRevision: revision };
+    for (const response of [approve(true), { kind: 'input', content: 'yes' }]) {
+      await rejects(roundtable.resume({ ...bare, response }), 'invalid-config', 'requestId');
+      const several = requests.map(({ id }) => id);
+      await rejects(roundtable.resume({ ...bare, response, requestId: several }), 'invalid-config', 'requestId');
+    }
+    const input = { participantId: 'p', inputId: 'i', expectedRevision: revision, content: 'yes' };
+    await rejects(roundtable.submitInput(input), 'conflict', 'replyToRequestId');
+    assert.deepEqual(roundtable.snapshot().requests, open);
+    assert.equal(roundtable.snapshot().revision, revision);
+    await roundtable.dispose();
+  }
+});
+
 describe('C28 answers are consumed once', () => {
   test('C28 the same response id: the same receipt if identical, else a conflict', async () => {
     const roundtable = one(waits(approval('q')));

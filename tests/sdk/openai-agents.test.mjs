@@ -17,9 +17,9 @@ const says = (text) => ({ output: [assistantMessage(text)], usage });
 const calls = (name, args, callId) => ({ output: [functionCall(name, args, { callId })], usage });
 
 /** A participant `bot` over the SDK with a tool `write` that must be approved; what it does is in `effects`. */
-function bot(model, effects = []) {
-  const createRuntime = () =>
-    openaiRuntime(
+function bot(model, effects = [], { needsApproval = true, withResume = true } = {}) {
+  const createRuntime = () => {
+    const runtime = openaiRuntime(
       ({ metered, once }) =>
         new Agent({
           name: 'bot',
@@ -35,7 +35,7 @@ function bot(model, effects = []) {
                 required: ['path'],
                 additionalProperties: false,
               },
-              needsApproval: true,
+              needsApproval,
               execute: once(async ({ path }) => {
                 effects.push(path);
                 return `wrote ${path}`;
@@ -45,6 +45,8 @@ function bot(model, effects = []) {
         }),
       { environment: 'gpt-test', resources: [model] },
     );
+    return withResume ? runtime : { ...runtime, resume: undefined };
+  };
   return runtimeParticipant({ id: 'bot', runtime: { id: 'openai-agents', version: '1' }, createRuntime });
 }
 
@@ -178,4 +180,20 @@ test('a spent limit makes no call: the run is limited, and goes on with a larger
   assert.deepEqual(effects, ['a'], 'the effect is not made again by the attempt that goes on');
   assert.equal(roundtable.snapshot().messages[0].content, 'done');
   await roundtable.dispose();
+});
+
+test('without resume it takes part as a plain agent: its free tools run, one that must be approved fails the turn', async () => {
+  const effects = [];
+  const script = () => [calls('write', { path: 'a.txt' }, 'call-1'), says('done')];
+  const free = table([bot(new ScriptedModel(script()), effects, { needsApproval: false, withResume: false })]);
+  assert.equal((await free.run()).status, 'limited');
+  assert.deepEqual(effects, ['a.txt']);
+  assert.equal(free.snapshot().messages[0].content, 'done');
+  await free.dispose();
+  const asking = table([bot(new ScriptedModel(script()), effects, { withResume: false })]);
+  const result = await asking.run();
+  assert.equal(result.status, 'failed');
+  assert.match(result.message, /bot.*no resume/);
+  assert.deepEqual([effects, asking.snapshot().requests], [['a.txt'], []]);
+  await asking.dispose();
 });
