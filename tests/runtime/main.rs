@@ -12,5 +12,7 @@ mod session;
 mod session_host;
 mod session_interleavings;
 mod session_late;
+mod session_saved;
+mod session_wire;
 mod tools;
 mod wire;

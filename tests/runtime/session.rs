@@ -1,6 +1,6 @@
 //! Sessions: the gate, the waits, and an execution that is rebuilt from any prefix of its records.
 
-use crate::session_host::{Deed, End, RULES, Rig, answer, answer_with, options, policy, replies, reply, text};
+use crate::session_host::{Deed, End, RULES, Rig, answer, answer_with, options, policy, quote, replies, reply, text};
 use agent_roundtable::runtime::session::permission::{Permissions, Verdict};
 use agent_roundtable::value::Json;
 use proptest::prelude::*;
@@ -391,6 +391,22 @@ fn records_that_are_not_this_sessions_are_refused() {
     fails(resume(&edited(0, r#""turnId":"t""#, r#""turnId":"u""#)), "identity-mismatch");
 }
 
+#[test]
+fn no_part_of_a_name_is_covered_twice() {
+    for (pattern, name, fits) in [
+        ("*a*a", "a", false),
+        ("*a*a", "aa", true),
+        ("*ab*b*", "ab", false),
+        ("*ab*b*", "xabxb", true),
+        ("*bcd*", "aabcd", true),
+        ("a*a", "a", false),
+        ("**", "", true),
+    ] {
+        let rules = policy(&format!(r#"{{"deny":["{pattern}"],"default":"allow"}}"#));
+        assert_eq!(rules.verdict(name), if fits { Verdict::Deny } else { Verdict::Allow }, "{pattern} {name}");
+    }
+}
+
 /// What a pattern covers, by trying everything.
 fn covers(pattern: &[u8], name: &[u8]) -> bool {
     match pattern.split_first() {
@@ -502,7 +518,9 @@ fn a_policy_that_is_none_is_refused_with_its_path() {
         let error = Permissions::read(&Json::parse(rules).unwrap()).unwrap_err().to_string();
         assert!(error.contains(says), "{error}");
     }
-    let many = format!(r#"{{"allow":[{}]}}"#, vec!["\"x\""; 1025].join(","));
+    let many = |count: usize| format!(r#"{{"allow":[{}]}}"#, vec![quote(&"x".repeat(512)); count].join(","));
+    assert!(Permissions::read(&Json::parse(&many(1024)).unwrap()).is_ok(), "the bounds themselves");
+    let many = many(1025);
     assert!(Permissions::read(&Json::parse(&many).unwrap()).unwrap_err().to_string().contains("1024"));
     let long = format!(r#"{{"allow":["{}"]}}"#, "x".repeat(513));
     assert!(Permissions::read(&Json::parse(&long).unwrap()).unwrap_err().to_string().contains("512"));

@@ -39,6 +39,8 @@ pub struct Rig {
     pub deeds: Vec<Deed>,
     pub asked_policy: usize,
     pub requested: Vec<String>,
+    /// How many of the next calls a cache replies to, where the provider has one.
+    pub cached: usize,
     /// The process dies when the journal has so many records.
     pub dies_at: Option<usize>,
     execution_id: String,
@@ -119,6 +121,7 @@ impl Rig {
             deeds: Vec::new(),
             asked_policy: 0,
             requested: Vec::new(),
+            cached: 0,
             dies_at: None,
             execution_id: String::new(),
             attempts: 0,
@@ -213,6 +216,12 @@ impl Rig {
                 self.write(effect.get("record").unwrap())?;
                 one(format!(r#"{{"kind":"appended","callId":{call_id},"at":3000}}"#))
             }
+            "ask-cache" => {
+                let hit = self.cached > 0;
+                self.cached = self.cached.saturating_sub(1);
+                let reply = if hit { (self.model)(&self.history) } else { "null".to_owned() };
+                one(format!(r#"{{"kind":"cache-answered","callId":{call_id},"reply":{reply}}}"#))
+            }
             "sync" => one(format!(r#"{{"kind":"appended","callId":{call_id},"at":3000}}"#)),
             "permit" => {
                 let calls = list(effect, "calls");
@@ -286,6 +295,13 @@ impl Rig {
         }
         if self.dies_at == Some(self.journal.len()) { Err(End::Died) } else { Ok(()) }
     }
+}
+
+/// Tells one input; the effects' kinds, and the effects.
+pub fn tell(rig: &mut Rig, input: &str) -> (Vec<String>, Vec<Json>) {
+    let effects = handle(&mut rig.agent, input).unwrap();
+    let Json::Array(effects) = Json::parse(&effects).unwrap() else { panic!("{effects}") };
+    (effects.iter().map(|effect| text(effect, "kind")).collect(), effects)
 }
 
 /// The answer to a request, as the scheduler gives it.

@@ -1,8 +1,7 @@
 //! What comes after its moment: replies to calls whose attempt is over, tools that end after their turn, an
 //! abort when the turn is done.
 
-use crate::session_host::{End, Rig, answer, options, policy, quote, replies, reply, text};
-use agent_roundtable::runtime::wire::handle;
+use crate::session_host::{End, Rig, answer, options, policy, quote, replies, reply, tell, text};
 use agent_roundtable::value::Json;
 
 /// One call that must be approved, then words.
@@ -87,18 +86,59 @@ fn a_call_without_a_reply_is_made_again_under_an_id_that_was_never_used() {
 }
 
 #[test]
+fn a_call_that_failed_is_made_again_under_an_id_that_was_never_used() {
+    let (rig, checkpoint, answers) = dead();
+    let failed = like(
+        &rig.journal[0],
+        "a2:call:2:failure",
+        "model-failure",
+        "a2:call:2",
+        r#""message":"overloaded","cancelled":false"#,
+    );
+    let (end, called) = next(&rig, &checkpoint, &answers, vec![failed]);
+    assert_eq!((end, called.len()), (End::Speak("live".into()), 1));
+    assert!(called[0].ends_with(r#":call:3""#), "{called:?}");
+}
+
+#[test]
+fn a_late_reply_that_gave_way_is_no_round() {
+    let limited = options(false).replace(r#""session""#, r#""maxRounds":4,"session""#);
+    let mut rig = Rig::new(&limited, |history| match replies(history) {
+        0 => reply("", &[("t", "write", r#"{"n":1}"#)]),
+        2 => reply("", &[("t", "read", r#"{"n":3}"#)]),
+        _ => reply("live", &[]),
+    });
+    let End::Wait(requests) = rig.start() else { panic!("it should wait") };
+    let (checkpoint, answers) = (rig.checkpoint(), [answer(&requests[0], true)]);
+    rig.dies_at = Some(rig.journal.len() + 4); // answer, intent, result, request
+    assert_eq!(rig.resume(&answers), End::Died);
+    let late = response(&rig, "a2:call:2", &reply("late", &[]));
+    let calls = reply("", &[("t", "read", r#"{"n":2}"#)]);
+    let (third, answered) = (request(&rig, "a3:call:3"), response(&rig, "a3:call:3", &calls));
+    let journal: Vec<Json> = rig.journal.iter().cloned().chain([late, third, answered]).collect();
+    let mut next = rig.reopened(&checkpoint, &journal, &rig.deeds);
+    assert_eq!(next.resume(&answers), End::Speak("live".into()), "the last of four rounds");
+    assert_eq!((next.requested.len(), next.deeds.len()), (2, 3));
+}
+
+#[test]
+fn no_further_call_follows_a_tool_that_was_begun_and_has_no_result() {
+    let (first, checkpoint) = dead_at_first(4, false);
+    let mut journal = first.journal.clone();
+    journal.push(request(&first, "a1:call:2"));
+    let mut next = first.reopened(&checkpoint, &journal, &first.deeds);
+    let End::Fail(code, message) = next.go_on(true) else { panic!("its effect would be forgotten") };
+    assert_eq!(code, "recovery-required");
+    assert!(message.contains("a model call follows a tool call without a result"), "{message}");
+    assert_eq!((next.requested.len(), next.deeds.len()), (0, 0));
+}
+
+#[test]
 fn only_reached_results_let_a_further_call_follow() {
     let (rig, checkpoint, answers) = dead();
     let journal: Vec<Json> = rig.journal.iter().filter(|r| text(r, "kind") != "tool-result").cloned().collect();
     let mut next = rig.reopened(&checkpoint, &journal, &rig.deeds);
     assert!(matches!(next.resume(&answers), End::Fail(code, _) if code == "recovery-invalid"));
-}
-
-/// Tells one input; the effects' kinds, and the effects.
-fn tell(rig: &mut Rig, input: &str) -> (Vec<String>, Vec<Json>) {
-    let effects = handle(&mut rig.agent, input).unwrap();
-    let Json::Array(effects) = Json::parse(&effects).unwrap() else { panic!("{effects}") };
-    (effects.iter().map(|effect| text(effect, "kind")).collect(), effects)
 }
 
 /// A turn that calls `read` and `write`, both allowed, up to where their intents are being written down.
@@ -131,6 +171,35 @@ fn a_call_that_was_stopped_before_it_ran_is_on_record_as_not_run() {
         assert!(record.canonical().contains("not-run"));
     }
     assert_eq!(tell(&mut rig, r#"{"kind":"appended","callId":"a:call:1","at":0}"#).0, [""; 0], "and once");
+}
+
+#[test]
+fn a_call_whose_intent_was_refused_has_no_result_afterwards() {
+    let mut rig = intending();
+    let (kinds, effects) = tell(&mut rig, r#"{"kind":"append-refused","callId":"a:call:1"}"#);
+    assert_eq!((kinds, text(&effects[0], "code")), (vec!["fail".to_owned()], "journal-failed".to_owned()));
+    assert_eq!(tell(&mut rig, r#"{"kind":"appended","callId":"a:call:1","at":0}"#).0, [""; 0]);
+}
+
+#[test]
+fn what_a_turn_does_not_wait_for_changes_nothing() {
+    let mut rig = intending();
+    let reply = reply("no", &[]);
+    for other in [
+        r#"{"kind":"appended","callId":"x:call:1","at":0}"#,
+        r#"{"kind":"append-refused","callId":"x:call:1"}"#,
+        r#"{"kind":"cache-answered","callId":"a:call:1","reply":null}"#,
+        r#"{"kind":"cache-failed","callId":"a:call:1"}"#,
+        r#"{"kind":"permitted","callId":"a:call:1","verdicts":["deny","deny"],"at":0}"#,
+        r#"{"kind":"permission-failed","callId":"a:call:1"}"#,
+        &format!(r#"{{"kind":"model-replied","callId":"a:call:1","reply":{reply}}}"#),
+        r#"{"kind":"model-failed","callId":"a:call:1","message":"no"}"#,
+        r#"{"kind":"tool-returned","callId":"a:call:1","index":0,"at":0,"result":1}"#,
+        r#"{"kind":"flushed"}"#,
+    ] {
+        assert_eq!(tell(&mut rig, other).0, [""; 0], "{other}");
+    }
+    assert_eq!(tell(&mut rig, r#"{"kind":"appended","callId":"a:call:1","at":0}"#).0, ["run-tools"]);
 }
 
 #[test]
