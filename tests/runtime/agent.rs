@@ -123,6 +123,13 @@ fn a_reply_that_is_none_fails_the_turn_and_names_the_member() {
 }
 
 #[test]
+fn a_reply_may_be_as_long_as_a_content_may() {
+    let words = "x".repeat(1_048_576);
+    let mut host = Host::new(agent(options())).replying([reply(&words, &[])]);
+    assert_eq!(host.run("a1"), speak(&words));
+}
+
+#[test]
 fn siblings_of_one_round_run_together_and_answer_in_call_order() {
     let calls = calling(&[("t1", "add", r#"{"a":1,"b":2}"#), ("t2", "add", r#"{"a":3,"b":4}"#)]);
     let mut host = Host::new(agent(options_with_tool())).replying([calls, reply("done", &[])]);

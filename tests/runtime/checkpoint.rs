@@ -100,6 +100,11 @@ fn a46_malformed_data_is_refused_with_its_path() {
     let data = checkpoint.data.canonical();
     let upper = data.replacen("\"model\":\"", "\"model\":\"G", 1);
     assert!(head(&upper).unwrap_err().reason.contains("data.fingerprint.model"));
+    let model = checkpoint.data.get("fingerprint").and_then(|f| f.get("model")).and_then(Json::as_str).unwrap();
+    for no_hash in [&model[1..], &model.replace(&model[..1], "g"), &"A".repeat(64), ""] {
+        let error = head(&data.replace(model, no_hash)).unwrap_err();
+        assert!(error.reason.contains("data.fingerprint.model: not a SHA-256"), "{error}");
+    }
 
     let message =
         r#"{"id":"m","role":"user","content":"x","timestamp":{"$date":"1970-01-01T00:00:00.000Z"},"state":"complete"}"#;
@@ -168,6 +173,15 @@ fn k11_depth_is_bounded_as_where_it_is_read_back() {
     assert!(encode(&nest(103), "v").is_err());
     let tagged = (0..52).fold(Value::Null, |inner, _| object(&[("$date", inner)]));
     assert!(encode(&tagged, "v").is_err(), "an escape counts as a level");
+    // An object at the last level, and one whose escape is at it.
+    let within = |levels: usize, inner: Value| (0..levels).fold(inner, |inner, _| Value::Array(vec![inner]));
+    let (plain, escaped) = (object(&[("a", Value::Null)]), object(&[("$date", Value::Null)]));
+    for (value, levels) in [(plain, 101), (escaped, 100)] {
+        let text = encode(&within(levels, value.clone()), "v").unwrap().canonical();
+        assert!(Json::parse_enclosing(&text).is_ok());
+        let error = encode(&within(levels + 1, value), "v").unwrap_err();
+        assert_eq!(error.message, "nested deeper than 102");
+    }
 }
 
 #[test]

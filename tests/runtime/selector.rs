@@ -11,6 +11,7 @@ use agent_roundtable::runtime::render::{IncrementMessage, render_shared_incremen
 use agent_roundtable::runtime::selector::decision::{DECISION_TOOL, DecisionRules, DecisionTool};
 use agent_roundtable::runtime::selector::prompt::{self, DecisionContext, RecentTurn, RosterEntry};
 use agent_roundtable::value::Json;
+use agent_roundtable::value::bounds::MAX_TEXT;
 use proptest::prelude::*;
 
 /// The end of one decision between `ana` and `bo` from this reply.
@@ -68,6 +69,22 @@ fn a92_a93_a94_a95_a96_k13_each_fault_has_its_code() {
 }
 
 #[test]
+fn a_decision_to_finish_keeps_its_reason_up_to_the_bound_of_a_text() {
+    let finish = |reason: &str| Effect::Finish(TurnOutcome::Decide(Selection::Finish { reason: reason.into() }));
+    for (arguments, reason) in [
+        (r#"{"action":"finish","reason":"all is said"}"#, "all is said"),
+        (r#"{"action":"finish"}"#, "done"),
+        (r#"{"action":"finish","reason":" \ufeff"}"#, "done"),
+        (r#"{"action":"finish","reason":7}"#, "done"),
+    ] {
+        assert_eq!(decided(arguments), finish(reason), "{arguments}");
+    }
+    let of = |length: usize| decided(&format!(r#"{{"action":"finish","reason":"{}"}}"#, "x".repeat(length)));
+    assert_eq!(of(MAX_TEXT), finish(&"x".repeat(MAX_TEXT)));
+    assert_eq!(code(&of(MAX_TEXT + 1)), "invalid-decision");
+}
+
+#[test]
 fn a98_a_decision_has_its_tool_whatever_the_rounds() {
     let rules = DecisionRules { participant_ids: vec!["ana".into()], max_parallel: 1 };
     let decision = Some(DecisionTool::NextSpeaker(rules));
@@ -108,6 +125,16 @@ fn a95_the_tool_names_the_participants_whatever_they_are_called() {
     let listed = parameters.get("participantIds").and_then(|p| p.get("items")).and_then(|p| p.get("enum")).unwrap();
     assert_eq!(listed, &Json::Array(ids.iter().map(|id| Json::String((*id).into())).collect()));
     assert_eq!(tool.get("name"), Some(&Json::String(DECISION_TOOL.into())));
+}
+
+#[test]
+fn a95_the_roster_says_what_the_host_says_of_a_participant() {
+    let roster = vec![entry("ana", Some("sums\nthings")), entry("bo", Some("")), entry("cy", None)];
+    let opening = prompt::render(&context(roster, Vec::new(), 0)).opening;
+    assert!(
+        opening.contains("Participants:\n- ana (agent: sums\\u000Athings)\n- bo (agent)\n- cy (agent)\n"),
+        "{opening}"
+    );
 }
 
 proptest! {

@@ -7,6 +7,8 @@ use agent_roundtable::runtime::outcome::TurnOutcome;
 use agent_roundtable::runtime::schema;
 use agent_roundtable::runtime::tool::ToolFault;
 use agent_roundtable::value::Json;
+use agent_roundtable::value::bounds::MAX_TEXT;
+use agent_roundtable::value::text::utf16_len;
 
 /// What the model reads after one call of `add`; the turn must end well.
 fn answer(name: &str, arguments: &str, outcome: ToolOutcome) -> String {
@@ -71,6 +73,8 @@ fn a_tool_that_fails_or_returns_no_json_is_told_to_the_model() {
     assert_eq!(failed, r#"{"error":{"code":"tool-failed","message":"disk \"full\""}}"#);
     let odd = answer("add", arguments, ToolOutcome::Fault(ToolFault::InvalidResult("result: undefined".into())));
     assert_eq!(odd, r#"{"error":{"code":"invalid-result","message":"result: undefined"}}"#);
+    let longest = answer("add", arguments, ToolOutcome::Returned(Json::String("x".repeat(1_048_576))));
+    assert_eq!(longest.len(), 1_048_576, "the bound itself");
     let long = answer("add", arguments, ToolOutcome::Returned(Json::String("x".repeat(1_048_577))));
     assert_eq!(
         long,
@@ -80,6 +84,19 @@ fn a_tool_that_fails_or_returns_no_json_is_told_to_the_model() {
     assert_eq!(escapes.len(), 1_000_000, "what escapes make of it does not count");
     let wordy = answer("add", arguments, ToolOutcome::Fault(ToolFault::Failed("x".repeat(100_000))));
     assert!(wordy.len() < 9_000 && wordy.contains('\u{2026}'));
+}
+
+#[test]
+fn a_long_message_of_a_fault_is_cut_to_the_bound_of_a_text() {
+    let message = |text: String| {
+        let json = ToolFault::Failed(text).to_json();
+        json.get("error").and_then(|error| error.get("message")).and_then(Json::as_str).unwrap().to_owned()
+    };
+    let longest = "x".repeat(MAX_TEXT);
+    assert_eq!(message(longest.clone()), longest);
+    assert_eq!(message(longest.clone() + "x"), longest[1..].to_owned() + "\u{2026}");
+    let pairs = message("\u{1f600}".repeat(MAX_TEXT));
+    assert_eq!(utf16_len(&pairs), MAX_TEXT - 1, "no half of a pair is kept");
 }
 
 #[test]
