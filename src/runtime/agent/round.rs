@@ -69,10 +69,9 @@ impl ToolRound {
     }
 
     /// Settles what is already decided: calls that cannot be carried out, and calls that were denied.
-    /// The results with their positions.
+    /// The results with their positions; a call that has its result already keeps it.
     pub(super) fn settle_decided(&mut self, at: f64) -> Vec<(usize, Json)> {
         let decided = |(index, slot): (usize, &Slot)| match (&slot.stage, &slot.run) {
-            (Stage::Done(_), _) => None,
             (Stage::Denied(reason), _) => Some((index, ToolFault::Denied(reason.clone()))),
             (_, Err(fault)) => Some((index, fault.clone())),
             _ => None,
