@@ -58,7 +58,12 @@ export class ReleaseError extends AggregateError {
 // A subclass keeps the ordinary meaning of `instanceof`.
 function isRoundtableError(this: unknown, value: unknown): boolean {
   if (this !== RoundtableError) return Function.prototype[Symbol.hasInstance].call(this as typeof Error, value);
-  return typeof value === 'object' && value !== null && BRAND in value;
+  try {
+    return typeof value === 'object' && value !== null && BRAND in value;
+  } catch {
+    // A proxy that refuses the question.
+    return false;
+  }
 }
 
 Object.defineProperty(RoundtableError, Symbol.hasInstance, { value: isRoundtableError });

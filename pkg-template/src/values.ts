@@ -26,6 +26,15 @@ export class BadValue extends Error {
   }
 }
 
+/** `instanceof` for what host code threw: a proxy may refuse even that question. */
+export function isInstance<T>(value: unknown, kind: abstract new (...args: never[]) => T): value is T {
+  try {
+    return value instanceof kind;
+  } catch {
+    return false;
+  }
+}
+
 /** What kind of value this is, for messages. */
 export function describe(value: unknown): string {
   if (value === null || value === undefined) return String(value);

@@ -1,7 +1,17 @@
 /** What a host's `createAgent` gave, read once. Types are checked here, bounds by the engine. */
 
 import { RoundtableError } from '../errors.js';
-import { BadValue, deepFreeze, describe, elements, isWellFormed, jsonText, MAX_TEXT, text } from '../values.js';
+import {
+  BadValue,
+  deepFreeze,
+  describe,
+  elements,
+  isInstance,
+  isWellFormed,
+  jsonText,
+  MAX_TEXT,
+  text,
+} from '../values.js';
 import { type Gate, readGate } from './permission.js';
 import type { AgentOptions, ChatOptions, ChatProvider, SessionOptions, Tool, ToolSchema } from './types.js';
 
@@ -128,7 +138,7 @@ export function named<T>(read: () => T): T {
   try {
     return read();
   } catch (error) {
-    if (error instanceof BadValue) throw new RoundtableError('invalid-config', error.message);
+    if (isInstance(error, BadValue)) throw new RoundtableError('invalid-config', error.message);
     throw error;
   }
 }

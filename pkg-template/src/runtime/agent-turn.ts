@@ -7,7 +7,7 @@ import { messageOf } from '../conversation/thrown.js';
 import { RoundtableError } from '../errors.js';
 import type { AgentHandle } from '../generated/bindings.js';
 import type { ParticipantExecutionOptions, ParticipantResponse, ParticipantTurn, TurnServices } from '../types.js';
-import { BadValue, codedText, elements, enclosing, jsonText, unboundedJsonText } from '../values.js';
+import { BadValue, codedText, elements, enclosing, isInstance, jsonText, unboundedJsonText } from '../values.js';
 import type { Agent } from './agent-options.js';
 import { DeltaQueue } from './delta-queue.js';
 import {
@@ -396,8 +396,8 @@ export class AgentTurn {
       return { kind: 'tool-returned', callId, index, at: Date.now(), resultText: jsonText(result, 'result') };
     } catch (error) {
       const at = Date.now();
-      if (error instanceof ToolSuspension) return { kind: 'tool-suspended', callId, index, at };
-      const kind = error instanceof BadValue ? 'tool-result-invalid' : 'tool-failed';
+      if (isInstance(error, ToolSuspension)) return { kind: 'tool-suspended', callId, index, at };
+      const kind = isInstance(error, BadValue) ? 'tool-result-invalid' : 'tool-failed';
       return { kind, callId, index, at, message: messageOf(error) };
     }
   }
@@ -464,7 +464,7 @@ function refused<T>(read: () => T, refusal: (problem: string) => Error): T {
   try {
     return read();
   } catch (error) {
-    throw error instanceof BadValue ? refusal(error.message) : error;
+    throw isInstance(error, BadValue) ? refusal(error.message) : error;
   }
 }
 

@@ -1,6 +1,7 @@
 /** What a turn of a runtime can be refused with. */
 
 import type { JsonValue } from '../types.js';
+import { isInstance } from '../values.js';
 
 /** Why a runtime cannot take or continue a turn. */
 export type RuntimeParticipantErrorCode =
@@ -117,7 +118,7 @@ export class ExecutionError extends Error {
 
 /** Whether an error says that only a host can know what its turn did. */
 export function isOutcomeUnknown(error: unknown): boolean {
-  return error instanceof ExecutionError && error.code === 'EXECUTION_RECOVERY_REQUIRED';
+  return isInstance(error, ExecutionError) && error.code === 'EXECUTION_RECOVERY_REQUIRED';
 }
 
 /**

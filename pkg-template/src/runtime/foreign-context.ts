@@ -1,11 +1,13 @@
 /** What one run of a foreign runtime is given: metering, records of its effects, streamed text. */
 
 import { messageOf } from '../conversation/thrown.js';
+import { RoundtableError } from '../errors.js';
 import type { JsonValue } from '../types.js';
 import { jsonText } from '../values.js';
 import { canonical } from './default-journal.js';
 import type { DeltaQueue } from './delta-queue.js';
 import { ExecutionError } from './errors.js';
+import { actionKey, type Deeds, deedsOf, FAILED, NOT_RUN } from './foreign-deeds.js';
 import type { RuntimeContext, RuntimeModelCall, ToolApproval } from './foreign-types.js';
 import type { ChatMetadata, ExecutionJournal, ExecutionRecord } from './types.js';
 
@@ -29,10 +31,8 @@ export interface ContextSetting {
   readonly deltas: DeltaQueue;
 }
 
-/** How the id of a result ends whose tool was not run: the turn was stopped before. */
-const NOT_RUN = ':not-run';
-/** How the id of a result ends that is the message of what the tool threw. */
-const FAILED = ':failed';
+/** Why a stream failed that nobody reads any more. */
+const LEFT = 'the stream was left before its end';
 
 type Body<T = ExecutionRecord> = T extends unknown ? Omit<T, 'executionId' | 'sessionId'> : never;
 
@@ -44,20 +44,28 @@ export class Context implements RuntimeContext {
   /** The first record that was refused: the turn fails with it. */
   journalError: ExecutionError | undefined;
   readonly #setting: ContextSetting;
+  /** By all that the call is. */
   readonly #known: Deeds;
   /** By idempotency key, since a run that begins anew has other tool call ids. */
   readonly #earlier: Deeds;
+  /** What this attempt calls or has called, by all that the call is. */
+  readonly #made = new Map<string, Promise<JsonValue>>();
+  /** How many calls of this attempt have used an id. */
+  readonly #uses = new Map<string, number>();
   readonly #running = new Set<Promise<unknown>>();
+  /** Streamed model calls that were admitted and have not ended. */
+  readonly #streams = new Set<string>();
   readonly #ordinals = new Map<string, number>();
   #calls = 0;
+  #isOver = false;
 
   constructor(setting: ContextSetting) {
     this.#setting = setting;
     this.history = setting.history;
     this.signal = setting.signal;
     this.executionId = setting.executionId;
-    this.journal = { ...setting.journal, append: (record) => this.#append(record) };
-    this.#known = deedsOf(setting.records, setting.retried, ({ toolCallId }) => toolCallId);
+    this.journal = { ...setting.journal, append: (record) => this.#unlessOver(() => this.#append(record)) };
+    this.#known = deedsOf(setting.records, setting.retried, actionKey);
     this.#earlier = deedsOf(setting.earlier, setting.retried, ({ idempotencyKey }) => idempotencyKey);
   }
 
@@ -85,7 +93,7 @@ export class Context implements RuntimeContext {
       await this.#failed(callId, error);
       throw error;
     }
-    await this.#completed(callId, usage?.(response));
+    await this.#completed(callId, () => usage?.(response));
     return response;
   }
 
@@ -95,8 +103,9 @@ export class Context implements RuntimeContext {
     usage?: (last: T) => ChatMetadata | undefined,
   ): AsyncGenerator<T, void, undefined> {
     const callId = await this.#admit(call);
+    this.#streams.add(callId);
     let last: { readonly event: T } | undefined;
-    let failure: unknown = 'the stream was left before its end';
+    let failure: unknown = LEFT;
     try {
       for await (const event of request()) {
         last = { event };
@@ -107,47 +116,71 @@ export class Context implements RuntimeContext {
       failure = error;
       throw error;
     } finally {
-      if (failure !== undefined) await this.#failed(callId, failure);
+      if (failure !== undefined && this.#streams.delete(callId)) await this.#failed(callId, failure);
     }
-    await this.#completed(callId, last === undefined ? undefined : usage?.(last.event));
+    if (!this.#streams.delete(callId)) return;
+    await this.#completed(callId, () => (last === undefined ? undefined : usage?.(last.event)));
   }
 
   toolCall(call: ToolApproval, execute: () => Promise<JsonValue> | JsonValue): Promise<JsonValue> {
-    const running = this.#toolCall(call, execute);
-    const over: Promise<unknown> = running.catch(() => undefined).finally(() => this.#running.delete(over));
-    this.#running.add(over);
-    return running;
+    return this.#unlessOver(() => {
+      const args = JSON.parse(jsonText(call.arguments, 'arguments')) as JsonValue;
+      const action = { toolCallId: call.toolCallId, toolName: call.toolName, arguments: args };
+      const key = actionKey(action);
+      const made = this.#made.get(key);
+      if (made !== undefined) return made;
+      const running = this.#toolCall(key, action, execute);
+      this.#made.set(key, running);
+      const over: Promise<unknown> = running.catch(() => undefined).finally(() => this.#running.delete(over));
+      this.#running.add(over);
+      return running;
+    });
   }
 
-  /** Resolves when no tool runs. */
+  /** The run is over: nothing more is begun, and streams that nobody reads to their end count as failed. */
+  async end(): Promise<void> {
+    this.#isOver = true;
+    for (const callId of this.#streams) {
+      this.#streams.delete(callId);
+      // A refusal is the journal's error, with which the turn fails.
+      await this.#failed(callId, LEFT).catch(() => undefined);
+    }
+  }
+
+  /** Resolves when no tool runs and the run is over. */
   async idle(): Promise<true> {
-    await Promise.all(this.#running);
+    await Promise.all([this.end(), ...this.#running]);
     return true;
   }
 
-  async #toolCall(call: ToolApproval, execute: () => Promise<JsonValue> | JsonValue): Promise<JsonValue> {
-    const { toolCallId, toolName } = call;
-    const known = this.#recall(this.#known, toolCallId, toolName);
+  /** What is begun when the run is over is refused, as its model calls are. */
+  async #unlessOver<T>(begin: () => Promise<T>): Promise<T> {
+    if (this.#isOver) throw this.#over();
+    return begin();
+  }
+
+  #over(): unknown {
+    return this.signal.aborted ? this.signal.reason : new RoundtableError('conflict', 'the attempt is over');
+  }
+
+  async #toolCall(
+    key: string,
+    action: ToolApproval,
+    execute: () => Promise<JsonValue> | JsonValue,
+  ): Promise<JsonValue> {
+    const { toolCallId, toolName } = action;
+    const known = this.#recall(this.#known, key, toolName);
     if (known !== undefined) return known.result;
-    const args = JSON.parse(jsonText(call.arguments, 'arguments')) as JsonValue;
-    const idempotencyKey = this.#key(toolName, args);
+    const idempotencyKey = this.#key(toolName, action.arguments);
     const earlier = this.#recall(this.#earlier, idempotencyKey, toolName);
     if (earlier !== undefined) return earlier.result;
-    const id = `${this.#setting.attemptId}:tool:${toolCallId}`;
+    const id = this.#recordId(toolCallId);
     if (this.signal.aborted) throw this.signal.reason;
-    this.#known.set(toolCallId, 'begun');
-    await this.#record({
-      id: `${id}:intent`,
-      kind: 'tool-intent',
-      toolCallId,
-      toolName,
-      arguments: args,
-      idempotencyKey,
-    });
-    if (this.signal.aborted) {
-      this.#known.delete(toolCallId);
+    await this.#record({ id: `${id}:intent`, kind: 'tool-intent', ...action, idempotencyKey });
+    if (this.signal.aborted || this.#isOver) {
+      this.#made.delete(key);
       await this.#record({ id: `${id}${NOT_RUN}`, kind: 'tool-result', toolCallId, result: null });
-      throw this.signal.reason;
+      throw this.#over();
     }
     let result: JsonValue;
     try {
@@ -158,8 +191,15 @@ export class Context implements RuntimeContext {
       throw error;
     }
     await this.#record({ id: `${id}:result`, kind: 'tool-result', toolCallId, result });
-    this.#known.set(toolCallId, { result });
     return result;
+  }
+
+  /** What the ids of a call's records begin with: one for each call, though calls may share an id. */
+  #recordId(toolCallId: string): string {
+    const use = (this.#uses.get(toolCallId) ?? 0) + 1;
+    this.#uses.set(toolCallId, use);
+    const id = `${this.#setting.attemptId}:tool:${toolCallId}`;
+    return use === 1 ? id : `${this.#setting.attemptId}:tool ${use}:${toolCallId}`;
   }
 
   /** The result on record; throws the failure on record, and refuses what was begun and has neither. */
@@ -198,7 +238,15 @@ export class Context implements RuntimeContext {
   }
 
   /** What the model said is in the history; the record is for the ledger. */
-  #completed(callId: string, metadata: ChatMetadata | undefined): Promise<void> {
+  async #completed(callId: string, usage: () => ChatMetadata | undefined): Promise<void> {
+    let metadata: ChatMetadata | undefined;
+    let unread: { readonly error: unknown } | undefined;
+    try {
+      metadata = usage();
+    } catch (error) {
+      // The call was made all the same.
+      unread = { error };
+    }
     const response = {
       id: callId,
       role: 'assistant' as const,
@@ -207,7 +255,8 @@ export class Context implements RuntimeContext {
       state: 'complete' as const,
       ...(metadata === undefined ? {} : { metadata }),
     };
-    return this.#record({ id: `${callId}:response`, kind: 'model-response', callId, response });
+    await this.#record({ id: `${callId}:response`, kind: 'model-response', callId, response });
+    if (unread !== undefined) throw unread.error;
   }
 
   #record(body: Body): Promise<void> {
@@ -228,29 +277,4 @@ export class Context implements RuntimeContext {
     this.journalError ??= error;
     return error;
   }
-}
-
-/** What is known of tool calls: begun, or what came of them. */
-type Deeds = Map<string, 'begun' | { readonly result: JsonValue } | { readonly failure: string }>;
-
-/** Reads records; where a host has said `retry`, what has no result was not begun. */
-function deedsOf(
-  records: readonly ExecutionRecord[],
-  retried: boolean,
-  keyOf: (intent: ExecutionRecord & { kind: 'tool-intent' }) => string,
-): Deeds {
-  const deeds: Deeds = new Map();
-  const keys = new Map<string, string>();
-  for (const record of records) {
-    if (record.kind === 'tool-intent') {
-      keys.set(record.toolCallId, keyOf(record));
-      if (!retried) deeds.set(keyOf(record), 'begun');
-    } else if (record.kind === 'tool-result') {
-      const key = keys.get(record.toolCallId) ?? record.toolCallId;
-      if (record.id.endsWith(NOT_RUN)) deeds.delete(key);
-      else if (record.id.endsWith(FAILED)) deeds.set(key, { failure: String(record.result) });
-      else deeds.set(key, { result: record.result });
-    }
-  }
-  return deeds;
 }

@@ -66,16 +66,21 @@ export interface RuntimeContext {
     request: () => Promise<T> | T,
     usage?: (response: T) => ChatMetadata | undefined,
   ): Promise<T>;
-  /** The same for a response that is streamed; `usage` reads its last event. Not iterated to its end it counts as failed. */
+  /**
+   * The same for a response that is streamed; `usage` reads its last event. Not read to its end when the turn is over, it
+   * counts as failed.
+   */
   modelStream<T>(
     call: RuntimeModelCall,
     request: () => AsyncIterable<T>,
     usage?: (last: T) => ChatMetadata | undefined,
   ): AsyncIterable<T>;
   /**
-   * Runs a tool's effect at most once in an execution: its intent is recorded before, its result after.
-   * Continued over again, a recorded result is returned without another run; an effect that was started and
-   * has no result rejects with `EXECUTION_RECOVERY_REQUIRED`.
+   * Runs a tool's effect at most once in an execution: its intent is recorded before, its result after. A call
+   * is the same where id, name and arguments are: an id that is used again for another action is another call.
+   * The same call again, now or when the run is continued, gets what the first came to without another run; an
+   * effect that was started and has no result rejects with `EXECUTION_RECOVERY_REQUIRED`. When the turn is over
+   * every call is refused with `conflict`.
    */
   toolCall(call: ToolApproval, execute: () => Promise<JsonValue> | JsonValue): Promise<JsonValue>;
 }

@@ -2,7 +2,17 @@
 
 import { currentEngine } from '../engine.js';
 import type { JsonValue, ParticipantCheckpoint, ParticipantResponse, ParticipantTurn } from '../types.js';
-import { BadValue, deepFreeze, describe, elements, exactly, jsonText, members, unboundedJsonText } from '../values.js';
+import {
+  BadValue,
+  deepFreeze,
+  describe,
+  elements,
+  exactly,
+  isInstance,
+  jsonText,
+  members,
+  unboundedJsonText,
+} from '../values.js';
 import { ExecutionError, RuntimeParticipantError } from './errors.js';
 import type { RuntimeResult, ToolApproval } from './foreign-types.js';
 
@@ -61,7 +71,7 @@ export function restore(
       pending: pending === null ? null : readPending(pending),
     };
   } catch (error) {
-    if (error instanceof BadValue) return refuse(error.message);
+    if (isInstance(error, BadValue)) return refuse(error.message);
     throw error;
   }
 }
@@ -104,7 +114,7 @@ export function readResult(value: unknown): RuntimeResult {
     const read = (item: unknown, index: number): JsonValue => deepFreeze(jsonCopy(item, `result.newItems[${index}]`));
     return { finalOutput, newItems: items.map(read) };
   } catch (error) {
-    if (error instanceof BadValue) throw new ExecutionError('EXECUTION_REPLY_INVALID', error.message);
+    if (isInstance(error, BadValue)) throw new ExecutionError('EXECUTION_REPLY_INVALID', error.message);
     throw error;
   }
 }
@@ -137,7 +147,7 @@ export function readAnswers(
     text = unboundedJsonText({ conversationId, participantId, turnId, groupId, requests, responses }, 'answers', 5);
     text = currentEngine().engine.approvalAnswers(text);
   } catch (error) {
-    if (error instanceof BadValue) throw mismatch(error.message);
+    if (isInstance(error, BadValue)) throw mismatch(error.message);
     if (typeof error === 'string') throw mismatch(error);
     throw error;
   }

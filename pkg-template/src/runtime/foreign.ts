@@ -322,6 +322,7 @@ class RuntimeSession implements ParticipantSession {
       result = await unlessStopped(start(context), signal);
     } catch (error) {
       if (signal.aborted) await unlessLate(context.idle(), this.#setting.settleTimeoutMs, left);
+      else await unlessStopped(context.end(), signal);
       throw failure(error);
     }
     if (signal.aborted) {
@@ -329,6 +330,7 @@ class RuntimeSession implements ParticipantSession {
       await unlessLate(context.idle(), this.#setting.settleTimeoutMs, left);
       throw failure(signal.reason);
     }
+    await unlessStopped(context.end(), signal);
     if (context.journalError !== undefined) throw failure(context.journalError);
     return readResult(result);
   }

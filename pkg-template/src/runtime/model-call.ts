@@ -1,6 +1,15 @@
 /** One call of a provider, by `chatStream` where it has it, until its reply is whole. */
 
-import { BadValue, MAX_CONTENT, codedText, elements, isWellFormed, members, toWellFormed } from '../values.js';
+import {
+  BadValue,
+  MAX_CONTENT,
+  codedText,
+  elements,
+  isInstance,
+  isWellFormed,
+  members,
+  toWellFormed,
+} from '../values.js';
 import type { DeltaQueue } from './delta-queue.js';
 import { ExecutionError } from './errors.js';
 import type { ChatMessage, ChatOptions, ChatProvider } from './types.js';
@@ -47,7 +56,7 @@ function replyText(reply: unknown, extra: Readonly<Record<string, unknown>> = {}
     for (const key of ['id', 'toolCallId', 'name']) refuseLoneSurrogate(found.get(key), `reply.${key}`);
     return codedText(Object.fromEntries(found), 'reply', 1);
   } catch (error) {
-    if (error instanceof BadValue) throw invalid(error.message, error);
+    if (isInstance(error, BadValue)) throw invalid(error.message, error);
     throw error;
   }
 }
@@ -120,7 +129,7 @@ function readChunk(chunk: unknown): { text: string | null; toolCalls: readonly u
     const calls = found.get('toolCalls');
     return { text: content, toolCalls: calls === undefined ? [] : elements(calls, 'message.toolCalls', Infinity) };
   } catch (error) {
-    if (error instanceof BadValue) throw invalid(`the stream yielded no message: ${error.message}`, error);
+    if (isInstance(error, BadValue)) throw invalid(`the stream yielded no message: ${error.message}`, error);
     throw error;
   }
 }

@@ -2,7 +2,7 @@
 
 import { currentEngine } from '../engine.js';
 import { RoundtableError } from '../errors.js';
-import { BadValue, describe, jsonText } from '../values.js';
+import { BadValue, describe, isInstance, jsonText } from '../values.js';
 import type { Permissions, SessionOptions } from './types.js';
 import type { PermitCall } from './wire.js';
 
@@ -43,7 +43,7 @@ function ruleText(permissions: unknown): string {
   try {
     return jsonText(permissions, 'permissions');
   } catch (error) {
-    throw error instanceof BadValue ? new RoundtableError('invalid-config', error.message) : error;
+    throw isInstance(error, BadValue) ? new RoundtableError('invalid-config', error.message) : error;
   }
 }
 
