@@ -8,10 +8,10 @@ const places = new WeakMap<object, string>();
 const names = new WeakMap<object, string>();
 let named = 0;
 
-/** What tells a store apart: what it says itself, else the object that it is. */
+/** What tells a store apart: what one that is durable says itself, else the object that it is. */
 export function placeOf(store: object): string {
-  const { identity } = store as { readonly identity?: unknown };
-  if (typeof identity === 'string') return `identity ${identity}`;
+  const { durability, identity } = store as { readonly durability?: unknown; readonly identity?: unknown };
+  if (durability === 'durable' && typeof identity === 'string') return `identity ${identity}`;
   const name = names.get(store) ?? `store ${named++}`;
   names.set(store, name);
   return name;

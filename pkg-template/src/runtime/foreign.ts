@@ -54,7 +54,8 @@ export function runtimeParticipant(options: ForeignParticipantOptions): AgentPar
       const restoring = checkpoint !== undefined;
       const runtime = await options.createRuntime({ conversationId, participantId, restoring });
       const sessionId = JSON.stringify([conversationId, participantId]);
-      const free = claim(objectsOf(runtime), new SessionName(sessionId, place));
+      const name = new SessionName(sessionId, place);
+      const free = claim(objectsOf(runtime), name);
       try {
         const environment = readRuntime(runtime);
         const restored =
@@ -63,7 +64,7 @@ export function runtimeParticipant(options: ForeignParticipantOptions): AgentPar
             : restore(checkpoint, sessionId, environment, forkedFrom !== undefined);
         const journal = options.journal?.(sessionId);
         const render = options.render ?? renderSharedIncrement;
-        const setting = { runtime, sessionId, place, environment, journal, render, settleTimeoutMs, free };
+        const setting = { runtime, sessionId, name, place, environment, journal, render, settleTimeoutMs, free };
         const session = new RuntimeSession(setting, restored);
         return { session, release: () => session.release() };
       } catch (error) {
@@ -98,6 +99,7 @@ function readRuntime(runtime: AgentRuntime): string {
 interface Setting {
   readonly runtime: AgentRuntime;
   readonly sessionId: string;
+  readonly name: SessionName;
   /** The store that its conversation is in. */
   readonly place: string;
   readonly environment: string;
@@ -231,6 +233,7 @@ class RuntimeSession implements ParticipantSession {
   ): Promise<ParticipantOutcome> {
     this.#refuseReleased();
     if (this.#running !== undefined) throw new RoundtableError('busy', 'a turn is already running on this session');
+    this.#setting.name.take();
     const left = new AbortController();
     const ending = this.#run(turn, options, executionId, records, start, left.signal);
     const isStopped = (): boolean => options.signal.aborted;
@@ -247,6 +250,7 @@ class RuntimeSession implements ParticipantSession {
       this.#running = undefined;
       const executions = [executionId, turn.attemptId, ...(turn.earlierAttempts ?? [])];
       if (!goesOn) clearDefaultJournal(this.#setting.sessionId, executions, this.#setting.place);
+      this.#setting.name.rest(this.#state.pending !== null);
     }
   }
 

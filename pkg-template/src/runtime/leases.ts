@@ -6,18 +6,21 @@ import { RuntimeParticipantError } from './errors.js';
 const held = new WeakSet<object>();
 
 /**
- * The name of a session, which one open session has at a time in each store. One whose turn has just parked gives it up,
- * so that a second handle on the record may take the wait over from its checkpoint.
+ * The name of a session, which one session has at a time in each store. Of a conversation's sessions it is the one
+ * whose turn runs: between turns any handle on the record may act, and the record's claim decides which. One whose
+ * turn has just parked gives its name up in any case, so that the wait may be taken over from its checkpoint.
  */
 export class SessionName {
   static readonly #holders = new Map<string, SessionName>();
   readonly #name: string;
   readonly #key: string;
+  readonly #hasRecord: boolean;
   #released = false;
 
   constructor(name: string, place: string) {
     this.#name = name;
     this.#key = JSON.stringify([place, name]);
+    this.#hasRecord = place !== '';
   }
 
   /** Does nothing for a session that was released. @throws `resource-reused` where another open session has it */
@@ -27,6 +30,11 @@ export class SessionName {
     if (holder !== undefined && holder !== this)
       throw new RuntimeParticipantError('resource-reused', `the session ${this.#name} is open already`);
     SessionName.#holders.set(this.#key, this);
+  }
+
+  /** A turn is over, or parked. */
+  rest(isParked: boolean): void {
+    if (isParked || this.#hasRecord) this.giveUp();
   }
 
   giveUp(): void {

@@ -87,6 +87,7 @@ class GatedSession extends AgentSession {
 
   override async runTurn(turn: ParticipantTurn, options: ParticipantExecutionOptions): Promise<ParticipantOutcome> {
     this.refuseReleased();
+    this.#name.take();
     // A seed that is used again gives the same attempt ids again.
     clearDefaultJournal(this.opened.sessionId, [turn.attemptId], this.#place);
     return this.#cleared(turn, options, () => super.runTurn(turn, options));
@@ -131,7 +132,7 @@ class GatedSession extends AgentSession {
       throw error;
     } finally {
       if (!goesOn) clearDefaultJournal(sessionId, executions, this.#place);
-      if (this.#parked) this.#name.giveUp();
+      this.#name.rest(this.#parked);
     }
   }
 }
