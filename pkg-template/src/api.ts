@@ -22,7 +22,7 @@ export {
   type AgentParticipantOptions,
   type RuntimeParticipantOptions,
 } from './runtime/agent.js';
-export type { ConstructionChange, Render } from './runtime/agent-session.js';
+export type { ConstructionChange } from './runtime/agent-session.js';
 export {
   RuntimeParticipantError,
   type RuntimeParticipantErrorCode,
@@ -31,7 +31,7 @@ export {
   ToolSuspension,
 } from './runtime/errors.js';
 export { meterJournal } from './runtime/metering.js';
-export { renderSharedIncrement } from './runtime/render.js';
+export { type Render, renderSharedIncrement } from './runtime/render.js';
 export { type AgentSelector, agentSelector, type AgentSelectorOptions } from './runtime/selector.js';
 export { sessionParticipant, type SessionParticipantOptions } from './runtime/session.js';
 export type {

@@ -152,7 +152,14 @@ test('a stream that is none, ends early, or yields oddities names what is wrong'
         yield part('a');
         yield { ...reply('b'), role: 'tool', toolCallId: 't' };
       },
-      /reply\.role/,
+      /message\.role must be assistant/,
+    ],
+    [
+      async function* () {
+        yield part('SECRET', { role: 'tool', toolCallId: 't' });
+        yield reply('b');
+      },
+      /message\.role must be assistant/,
     ],
   ];
   for (const [chatStream, message] of streams) {
@@ -389,6 +396,7 @@ test('options that are not acceptable name the option, nothing is called and eve
     [named({ tools: [tool('', () => 1)] }), /tools\[0\]\.name: empty/],
     [named({ tools: [tool('a', () => 1), tool('a', () => 1)] }), /tools\[1\]\.name: another tool/],
     [named({ tools: [{ ...tool('a'), execute: 1 }] }), /tools\[0\]\.execute must be a function/],
+    [named({ tools: [{ ...tool('a'), idempotent: 'yes' }] }), /tools\[0\]\.idempotent must be true or false/],
     [named({ tools: [tool('a', () => 1, { type: 'text' })] }), /tools\[0\]\.parameters\.type/],
     [named({ tools: [tool('a', () => 1, { default: new Date() })] }), /tools\[0\]\.parameters\.default/],
     [

@@ -270,3 +270,34 @@ test('K3 an abort during the admission calls nothing and settles the reservation
     ['cancelled'],
   );
 });
+
+test('F a count that is no number costs nobody the reply: it is absent, and what is known is reported', async () => {
+  for (const odd of [NaN, Infinity, -Infinity]) {
+    for (const stream of [false, true]) {
+      const metadata = {
+        inputTokens: 5,
+        outputTokens: odd,
+        reasoningTokens: odd,
+        usageProvenance: 'complete',
+        note: 'n',
+      };
+      const answer = reply('answer', { metadata });
+      const chat = async () => answer;
+      async function* chatStream() {
+        yield answer;
+      }
+      const noted = services();
+      const outcome = await runOnce(
+        { provider: { name: 'p', ...(stream ? { chatStream } : { chat }) } },
+        { services: noted },
+      );
+      assert.equal(outcome.content, 'answer');
+      assert.deepEqual(
+        noted.reports.map(({ outcome, provenance }) => [outcome, provenance]),
+        [['completed', 'unknown']],
+      );
+    }
+  }
+  const provider = { name: 'p', chat: async () => reply('x', { metadata: { note: NaN } }) };
+  await assert.rejects(runOnce({ provider }), { code: 'EXECUTION_REPLY_INVALID', message: /metadata\.note/ });
+});

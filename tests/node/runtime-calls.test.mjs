@@ -124,6 +124,17 @@ describe('a model call that is left open', () => {
     }
   });
 
+  test('F a count that is no number costs nobody the response', async () => {
+    const noted = services();
+    const usage = () => ({ inputTokens: 5, outputTokens: NaN, usageProvenance: 'partial' });
+    const run = async (_input, context) => done(await context.modelCall(model, () => 'answer', usage));
+    assert.equal((await runOnce(run, { services: noted })).content, 'answer');
+    assert.deepEqual(
+      noted.reports.map(({ outcome, provenance, tokens }) => [outcome, provenance, tokens]),
+      [['completed', 'partial', { input: 5 }]],
+    );
+  });
+
   test('K3 a stream that nobody reads to its end has failed when the run is over', async () => {
     async function* events() {
       yield 'a';

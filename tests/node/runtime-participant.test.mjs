@@ -523,6 +523,9 @@ describe('its lease', () => {
       [null, /createRuntime/],
       [{}, /runtime\.run/],
       [{ run() {}, resume: 7 }, /runtime\.resume/],
+      [{ run() {}, dispose: 7 }, /runtime\.dispose/],
+      [{ run() {}, resources: 7 }, /runtime\.resources must be an array/],
+      [{ run() {}, resources: [{}, null] }, /runtime\.resources\[1\]/],
       [{ run() {}, environment: 7 }, /runtime\.environment/],
       [{ run() {}, environment: 'x'.repeat(8193) }, /runtime\.environment/],
     ]) {

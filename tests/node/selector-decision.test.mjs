@@ -147,6 +147,13 @@ test('K13 a provider that runs tools of its own is refused before any call', asy
   const recorded = recordProvider(provider, { sessionId: 's', write: () => {} });
   await assert.rejects(chair(recorded).select(context(), given()), { code: 'invalid-decision' });
   assert.equal(provider.requests.length, 0);
+  for (const odd of [5, Promise.resolve([])]) {
+    provider.hostedTools = () => odd;
+    await assert.rejects(chair(provider).select(context(), given()), {
+      code: 'invalid-config',
+      message: /hostedTools/,
+    });
+  }
   provider.hostedTools = () => [];
   assert.equal((await chair(provider).select(context(), given())).kind, 'speak');
 });

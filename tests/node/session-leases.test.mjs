@@ -1,7 +1,7 @@
 // What a session holds while it is open: its options, provider, tools, and itself.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { agentParticipant, sessionParticipant } from 'agent-roundtable';
+import { agentParticipant, agentSelector, sessionParticipant } from 'agent-roundtable';
 import { runtimeParticipant } from 'agent-roundtable/runtime';
 import { deferred, execution, reply, scripted, settle, turn } from './support/agent.mjs';
 import { arrayJournal, noting, open, resume } from './support/session.mjs';
@@ -218,10 +218,34 @@ test('K8 a tool that releases its own session does not wait for itself', async (
   await lease.release();
 });
 
+const participants = { sessionParticipant, agentParticipant, runtimeParticipant };
+const factories = {
+  sessionParticipant: 'createSessionOptions',
+  agentParticipant: 'createAgent',
+  runtimeParticipant: 'createRuntime',
+};
+const named = { id: 'x', runtime: { id: 'r', version: '1' } };
+
+test('F callbacks that are none are refused by name when a participant or selector is made, not in its first turn', () => {
+  const refused = (make, message) => assert.throws(make, { code: 'invalid-config', message });
+  for (const [create, factory] of Object.entries({ ...factories, agentSelector: 'createAgent' })) {
+    const make = { ...participants, agentSelector }[create];
+    for (const options of [undefined, null, 5]) refused(() => make(options), /^options must be an object/);
+    refused(() => make({ ...named }), new RegExp(`^${factory} is required`));
+    refused(() => make({ ...named, [factory]: 5 }), new RegExp(`^${factory} must be a function, not a number`));
+  }
+  for (const key of ['render', 'onEvent'])
+    refused(() => agentParticipant({ ...named, createAgent() {}, [key]: 5 }), new RegExp(`^${key} must be a function`));
+  for (const key of ['render', 'journal']) {
+    refused(() => sessionParticipant({ ...named, createSessionOptions() {}, [key]: 5 }), new RegExp(`^${key} must be`));
+    refused(() => runtimeParticipant({ ...named, createRuntime() {}, [key]: 5 }), new RegExp(`^${key} must be`));
+  }
+});
+
 test('settleTimeoutMs outside its bounds is refused', () => {
   for (const settleTimeoutMs of [-1, 0.5, 2 ** 31, NaN, '5', null])
-    for (const create of [sessionParticipant, agentParticipant, runtimeParticipant])
-      assert.throws(() => create({ id: 'x', runtime: { id: 'r', version: '1' }, settleTimeoutMs }), {
+    for (const [create, factory] of Object.entries(factories))
+      assert.throws(() => participants[create]({ ...named, [factory]: () => {}, settleTimeoutMs }), {
         code: 'invalid-config',
         message: /^settleTimeoutMs/,
       });

@@ -131,6 +131,39 @@ fn each_keyword_of_the_schema_subset_accepts_and_refuses() {
         (r#"{"minimum":1,"maximum":2}"#, "2", "0.5"),
         (r#"{"minimum":1,"maximum":2}"#, "1", "2.5"),
         (r#"{"items":false}"#, "[]", "[1]"),
+        (r#"{"exclusiveMinimum":1}"#, "1.5", "1"),
+        (r#"{"exclusiveMaximum":2}"#, "1.5", "2"),
+        (r#"{"minimum":1,"exclusiveMinimum":true}"#, "1", "0"),
+        (r#"{"const":{"a":1,"b":2}}"#, r#"{"b":2,"a":1}"#, r#"{"a":1}"#),
+        (r#"{"minLength":2}"#, r#""é😀""#, r#""é""#),
+        (r#"{"maxLength":2}"#, r#""é😀""#, r#""abc""#),
+        (r#"{"minItems":1}"#, "[1]", "[]"),
+        (r#"{"maxItems":1}"#, "[1]", "[1,2]"),
+        (r#"{"prefixItems":[{"type":"string"}],"items":{"type":"number"}}"#, r#"["a",1,2]"#, r#"["a","b"]"#),
+        (r#"{"prefixItems":[{"type":"string"}]}"#, r#"["a",true]"#, "[1]"),
+        (r#"{"items":[{"type":"string"}],"additionalItems":false}"#, r#"["a"]"#, r#"["a",1]"#),
+        (r#"{"patternProperties":{"^x-":{}},"additionalProperties":false,"type":"object"}"#, r#"{"x-a":1}"#, "1"),
+        (r#"{"allOf":[{"minimum":1},{"maximum":2}]}"#, "1.5", "3"),
+        (r#"{"oneOf":[{"type":"string"},{"minimum":5}]}"#, "5", "4"),
+        (r#"{"oneOf":[{"minimum":1},{"minimum":5}]}"#, "4", "6"),
+        (r#"{"not":{"type":"string"}}"#, "1", r#""a""#),
+        (r##"{"$ref":"#/$defs/a~1b~0c","$defs":{"a/b~c":{"type":"string"}}}"##, r#""a""#, "1"),
+        (
+            r##"{"properties":{"u":{"$ref":"#/definitions/u"}},"definitions":{"u":{"required":["n"]}}}"##,
+            r#"{"u":{"n":1}}"#,
+            r#"{"u":{}}"#,
+        ),
+        (r##"{"items":{"$ref":"#/prefixItems/0"},"prefixItems":[{"type":"string"}]}"##, r#"["a","b"]"#, r#"["a",1]"#),
+        (
+            r##"{"properties":{"next":{"$ref":"#"}},"required":["v"]}"##,
+            r#"{"v":1,"next":{"v":2}}"#,
+            r#"{"v":1,"next":{}}"#,
+        ),
+        (
+            r##"{"properties":{"a":{"$ref":"https://example.com/a"},"b":{"$ref":"#/nothing"}},"type":"object"}"##,
+            r#"{"a":1,"b":2}"#,
+            "1",
+        ),
         (r#"{"pattern":"ignored","type":"string"}"#, r#""x""#, "1"),
     ];
     for (text, good, bad) in cases {
@@ -144,7 +177,19 @@ fn each_keyword_of_the_schema_subset_accepts_and_refuses() {
         r#"{"type":["string",1]}"#,
         r#"{"properties":[]}"#,
         r#"{"required":[1]}"#,
-        r#"{"items":[{}]}"#,
+        r#"{"items":[1]}"#,
+        r#"{"items":1}"#,
+        r#"{"prefixItems":{}}"#,
+        r#"{"allOf":{}}"#,
+        r#"{"oneOf":[null]}"#,
+        r#"{"not":[]}"#,
+        r#"{"$defs":[]}"#,
+        r#"{"definitions":{"a":1}}"#,
+        r#"{"exclusiveMinimum":"1"}"#,
+        r#"{"minLength":-1}"#,
+        r#"{"maxItems":1.5}"#,
+        r#"{"maxLength":"1"}"#,
+        r#"{"$ref":1}"#,
         r#"{"anyOf":{}}"#,
         r#"{"enum":"a"}"#,
         r#"{"maximum":null}"#,
@@ -152,6 +197,27 @@ fn each_keyword_of_the_schema_subset_accepts_and_refuses() {
     ] {
         assert!(schema::check_schema(&Json::parse(bad).unwrap(), "s").is_err(), "{bad}");
     }
+}
+
+#[test]
+fn a_schema_that_leads_into_itself_without_end_refuses_instead_of_going_on() {
+    for text in [
+        r##"{"$ref":"#"}"##,
+        r##"{"anyOf":[{"$ref":"#"},{"$ref":"#"}]}"##,
+        r##"{"not":{"$ref":"#"}}"##,
+        r##"{"oneOf":[{"$ref":"#"},{"allOf":[{"$ref":"#"},{"$ref":"#"}]}]}"##,
+    ] {
+        let parsed = Json::parse(text).unwrap();
+        assert_eq!(schema::check_schema(&parsed, "s"), Ok(()), "{text}");
+        let fault = schema::check(&Json::parse("1").unwrap(), &parsed, "v").unwrap_err();
+        assert!(fault.message.contains("1000000 steps"), "{text}: {}", fault.message);
+    }
+    let each = Json::parse(r#"{"items":{"anyOf":[{"type":"number"}]}}"#).unwrap();
+    assert_eq!(
+        schema::check(&Json::Array(vec![Json::Number(1.0); 100_000]), &each, "v"),
+        Ok(()),
+        "many items are fine"
+    );
 }
 
 #[test]

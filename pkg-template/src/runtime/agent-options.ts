@@ -100,6 +100,9 @@ export function readAgent(options: SessionOptions, identity?: SessionIdentity): 
 
 function readTool(tool: Tool, index: number): ToolSchema {
   const path = `tools[${index}]`;
+  const { idempotent }: { idempotent?: unknown } = tool;
+  if (idempotent !== undefined && typeof idempotent !== 'boolean')
+    throw new BadValue(`${path}.idempotent`, `must be true or false, not ${describe(idempotent)}`);
   if (typeof tool.execute !== 'function')
     throw new BadValue(`${path}.execute`, `must be a function, not ${describe(tool.execute)}`);
   return deepFreeze({
@@ -109,7 +112,8 @@ function readTool(tool: Tool, index: number): ToolSchema {
   });
 }
 
-function object<T>(value: T, path: string): T & object {
+/** @throws BadValue for what is no object */
+export function object<T>(value: T, path: string): T & object {
   if (typeof value === 'object' && value !== null) return value;
   throw new BadValue(path, `must be an object, not ${describe(value)}`);
 }
@@ -131,6 +135,18 @@ function optionalNumber(value: unknown, path: string): number | undefined {
 function optionalFunction(value: unknown, path: string): void {
   if (value !== undefined && typeof value !== 'function')
     throw new BadValue(path, `must be a function, not ${describe(value)}`);
+}
+
+/**
+ * Checks the functions among a participant's or selector's options, before anything is asked of them.
+ * @throws `invalid-config`, naming the option
+ */
+export function checkCallbacks(options: unknown, required: string, others: readonly string[]): void {
+  named(() => {
+    const given = object(options, 'options') as Readonly<Record<string, unknown>>;
+    if (given[required] === undefined) throw new BadValue(required, 'is required: a function');
+    for (const key of [required, ...others]) optionalFunction(given[key], key);
+  });
 }
 
 /** Runs `read`; a bad value in it is refused as `invalid-config`. */

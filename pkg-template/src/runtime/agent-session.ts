@@ -12,16 +12,14 @@ import type {
   ParticipantTurn,
   TurnServices,
 } from '../types.js';
-import { describe, enclosing } from '../values.js';
+import { enclosing } from '../values.js';
 import { type Agent, readAgent, type SessionIdentity } from './agent-options.js';
 import { AgentTurn, type TurnSetting } from './agent-turn.js';
-import { ExecutionError, RuntimeParticipantError } from './errors.js';
+import { RuntimeParticipantError } from './errors.js';
 import { History } from './history.js';
+import { type Render, renderInput } from './render.js';
 import { untilOver } from './stop.js';
 import type { AgentOptions, ExecutionJournal, SessionOptions } from './types.js';
-
-/** From a turn to the text of its runtime's input. */
-export type Render = (context: { turn: ParticipantTurn; firstTurn: boolean }) => string;
 
 /** An option of an agent that may change between a checkpoint and its restoration. */
 export type ConstructionChange = 'systemMessage' | 'tools';
@@ -101,12 +99,12 @@ export function openHandle(agentJson: string, checkpoint?: ParticipantCheckpoint
 }
 
 /** Disposes of options that a session was refused for; that error is the one to tell. */
-export async function disposeQuietly(options: AgentOptions): Promise<void> {
+export async function disposeQuietly(options: Pick<AgentOptions, 'dispose'>): Promise<void> {
   await disposeOf(options).catch(() => undefined);
 }
 
 /** Calls the host's `dispose`, where there is one. */
-export async function disposeOf(options: AgentOptions): Promise<void> {
+export async function disposeOf(options: Pick<AgentOptions, 'dispose'>): Promise<void> {
   await options.dispose?.();
 }
 
@@ -131,10 +129,7 @@ export class AgentSession implements ParticipantSession {
   async runTurn(turn: ParticipantTurn, options: ParticipantExecutionOptions): Promise<ParticipantOutcome> {
     this.refuseReleased();
     const { setting, handle } = this.opened;
-    const input: unknown = setting.render({ turn, firstTurn: handle.firstTurn() });
-    if (typeof input !== 'string') {
-      throw new ExecutionError('EXECUTION_INPUT_INVALID', `render must return a string, not ${describe(input)}`);
-    }
+    const input = renderInput(setting.render, turn, handle.firstTurn());
     return this.perform(turn, { input }, options, this.journalOf(options.services));
   }
 

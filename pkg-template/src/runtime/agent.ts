@@ -1,16 +1,10 @@
 /** An agent as a participant: a provider, a model and tools, run by the engine's own loop. */
 
 import type { AgentParticipant, ParticipantFactory, ParticipantLease, RuntimeReference } from '../types.js';
-import { leasedObjects } from './agent-options.js';
-import {
-  AgentSession,
-  type ConstructionChange,
-  disposeQuietly,
-  openAgentSession,
-  type Render,
-} from './agent-session.js';
+import { checkCallbacks, leasedObjects } from './agent-options.js';
+import { AgentSession, type ConstructionChange, disposeQuietly, openAgentSession } from './agent-session.js';
 import { claim } from './leases.js';
-import { renderSharedIncrement } from './render.js';
+import { type Render, renderSharedIncrement } from './render.js';
 import { settleTimeoutOf } from './stop.js';
 import type { AgentOptions } from './types.js';
 
@@ -56,6 +50,7 @@ export interface RuntimeParticipantOptions {
  * fails the turn.
  */
 export function agentParticipant(options: AgentParticipantOptions): AgentParticipant {
+  checkCallbacks(options, 'createAgent', ['render', 'onEvent']);
   const { render = renderSharedIncrement } = options;
   const settleTimeoutMs = settleTimeoutOf(options);
   return participant(options, {

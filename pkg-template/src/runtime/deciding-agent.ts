@@ -2,7 +2,8 @@
 
 import { RoundtableError } from '../errors.js';
 import type { SelectorOptions } from '../types.js';
-import { type Agent, leasedObjects, readAgent } from './agent-options.js';
+import { elements } from '../values.js';
+import { type Agent, leasedObjects, named, readAgent } from './agent-options.js';
 import { disposeOf, disposeQuietly, nowhere, openHandle } from './agent-session.js';
 import { AgentTurn } from './agent-turn.js';
 import { RuntimeParticipantError, SelectorDecisionError } from './errors.js';
@@ -121,7 +122,7 @@ export class DecidingAgent {
     return this.#orDispose(made.options, () => {
       const agent = readAgent(made.options);
       const { provider, tools } = agent;
-      const hosted = provider.hostedTools?.() ?? [];
+      const hosted = named(() => elements(provider.hostedTools?.() ?? [], 'provider.hostedTools()', Infinity));
       if (tools.length > 0 || hosted.length > 0)
         throw new SelectorDecisionError('invalid-decision', 'the agent has a tool beside the one to decide with');
       if (provider.supportsTools?.() === false)

@@ -4,11 +4,13 @@ import { messageOf } from '../conversation/thrown.js';
 import { RoundtableError } from '../errors.js';
 import type { JsonValue } from '../types.js';
 import { jsonText } from '../values.js';
+import { named } from './agent-options.js';
 import { canonical } from './default-journal.js';
 import type { DeltaQueue } from './delta-queue.js';
 import { ExecutionError } from './errors.js';
 import { actionKey, type Deeds, deedsOf, FAILED, NOT_RUN } from './foreign-deeds.js';
 import type { RuntimeContext, RuntimeModelCall, ToolApproval } from './foreign-types.js';
+import { withFiniteCounts } from './metering.js';
 import type { ChatMetadata, ExecutionJournal, ExecutionRecord } from './types.js';
 
 /** What a context is made of. */
@@ -242,7 +244,8 @@ export class Context implements RuntimeContext {
     let metadata: ChatMetadata | undefined;
     let unread: { readonly error: unknown } | undefined;
     try {
-      metadata = usage();
+      const read = usage() ?? undefined;
+      metadata = read && named(() => withFiniteCounts(read, 'usage'));
     } catch (error) {
       // The call was made all the same.
       unread = { error };

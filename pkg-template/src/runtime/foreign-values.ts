@@ -101,7 +101,8 @@ export function readResult(value: unknown): RuntimeResult {
         const path = `result.interruptions[${index}]`;
         const { toolCallId, toolName, arguments: args } = Object.fromEntries(members(item, path));
         for (const [key, name] of Object.entries({ toolCallId, toolName }))
-          if (typeof name !== 'string' || name === '') throw new BadValue(`${path}.${key}`, 'must be a string');
+          if (typeof name !== 'string' || name === '')
+            throw new BadValue(`${path}.${key}`, 'must be a string that is not empty');
         const action = { toolCallId, toolName, arguments: jsonCopy(args ?? null, `${path}.arguments`) };
         return action as ToolApproval;
       });

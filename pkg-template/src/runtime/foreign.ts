@@ -15,10 +15,11 @@ import type {
   ParticipantTurn,
   TurnServices,
 } from '../types.js';
-import { BadValue, deepFreeze, describe, enclosing, isFunction, MAX_TEXT } from '../values.js';
+import { BadValue, deepFreeze, describe, elements, enclosing, isFunction, MAX_TEXT } from '../values.js';
 import { type AgentContext, participant, type RuntimeParticipantOptions } from './agent.js';
-import { named } from './agent-options.js';
+import { checkCallbacks, named, object } from './agent-options.js';
 import { adoptExecution, clearDefaultJournal, openDefaultJournal } from './default-journal.js';
+import { disposeQuietly } from './agent-session.js';
 import { DeltaQueue } from './delta-queue.js';
 import { AbortedWithFailure, ExecutionError, isOutcomeUnknown, RuntimeParticipantError } from './errors.js';
 import { Context } from './foreign-context.js';
@@ -26,7 +27,7 @@ import type { AgentRuntime, RuntimeResult, ToolApprovalDecision } from './foreig
 import { type ApprovalRequest, readAnswers, readResult, restore, type State, VERSION } from './foreign-values.js';
 import { claim, SessionName } from './leases.js';
 import { meterJournal } from './metering.js';
-import { renderSharedIncrement } from './render.js';
+import { renderInput, renderSharedIncrement } from './render.js';
 import { settleTimeoutOf, unlessLate, unlessStopped, untilOver } from './stop.js';
 import type { ExecutionJournal, ExecutionRecord } from './types.js';
 
@@ -44,6 +45,7 @@ export interface ForeignParticipantOptions extends Omit<RuntimeParticipantOption
  * the turn wait, and the answer continues the same run.
  */
 export function runtimeParticipant(options: ForeignParticipantOptions): AgentParticipant {
+  checkCallbacks(options, 'createRuntime', ['journal', 'render']);
   const settleTimeoutMs = settleTimeoutOf(options);
   return participant(options, {
     supportsContinuation: true,
@@ -68,7 +70,7 @@ export function runtimeParticipant(options: ForeignParticipantOptions): AgentPar
         const session = new RuntimeSession(setting, restored);
         return { session, release: () => session.release() };
       } catch (error) {
-        await Promise.resolve(runtime.dispose?.()).catch(() => undefined);
+        await disposeQuietly(runtime);
         free();
         throw error;
       }
@@ -80,15 +82,17 @@ function objectsOf(runtime: AgentRuntime): readonly object[] {
   return named(() => {
     if (typeof runtime !== 'object' || runtime === null)
       throw new BadValue('createRuntime', `must give a runtime, not ${describe(runtime)}`);
-    return [runtime, ...(runtime.resources ?? [])];
+    const resources = elements(runtime.resources ?? [], 'runtime.resources', Infinity);
+    return [runtime, ...resources.map((resource, index) => object(resource, `runtime.resources[${index}]`))];
   });
 }
 
 function readRuntime(runtime: AgentRuntime): string {
   return named(() => {
     if (!isFunction(runtime.run)) throw new BadValue('runtime.run', 'must be a function');
-    if (runtime.resume !== undefined && !isFunction(runtime.resume))
-      throw new BadValue('runtime.resume', 'must be a function');
+    for (const key of ['resume', 'dispose'] as const)
+      if (runtime[key] !== undefined && !isFunction(runtime[key]))
+        throw new BadValue(`runtime.${key}`, 'must be a function');
     const environment: unknown = runtime.environment ?? '';
     if (typeof environment !== 'string' || environment.length > MAX_TEXT)
       throw new BadValue('runtime.environment', `must be a string of at most ${MAX_TEXT} UTF-16 units`);
@@ -133,9 +137,7 @@ class RuntimeSession implements ParticipantSession {
       const problem = 'an execution of this session waits for answers, so no other turn can start';
       throw new ExecutionError('EXECUTION_RECOVERY_REQUIRED', problem);
     }
-    const input: unknown = render({ turn, firstTurn: !this.#state.firstTurnDone });
-    if (typeof input !== 'string')
-      throw new ExecutionError('EXECUTION_INPUT_INVALID', `render must return a string, not ${describe(input)}`);
+    const input = renderInput(render, turn, !this.#state.firstTurnDone);
     const executionId = turn.attemptId;
     // A seed that is used again gives the same attempt ids again.
     clearDefaultJournal(sessionId, [executionId], place);

@@ -2,7 +2,8 @@
 
 import { currentEngine } from '../engine.js';
 import type { TurnServices, UsageReport } from '../types.js';
-import type { ChatMessage, ExecutionJournal, ExecutionRecord } from './types.js';
+import { members } from '../values.js';
+import type { ChatMessage, ChatMetadata, ExecutionJournal, ExecutionRecord } from './types.js';
 
 interface Call {
   callId: string;
@@ -100,6 +101,15 @@ const COUNTS = [
   'reasoningTokens',
 ] as const;
 const WORDS = ['usageProvenance', 'providerId', 'modelId'] as const;
+
+/** Metadata without counts that JSON has no text for: one that went wrong costs nobody the reply. */
+export function withFiniteCounts(metadata: object, path: string): ChatMetadata {
+  const found = members(metadata, path);
+  const odd = COUNTS.filter((key) => typeof found.get(key) === 'number' && !Number.isFinite(found.get(key)));
+  if (odd.length === 0) return metadata as ChatMetadata;
+  for (const key of odd) found.delete(key);
+  return Object.fromEntries(found);
+}
 
 // Members of another type count as absent, as do numbers that JSON has no text for.
 function usageJson(reply: ChatMessage | undefined): string {

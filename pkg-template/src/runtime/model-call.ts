@@ -12,6 +12,7 @@ import {
 } from '../values.js';
 import type { DeltaQueue } from './delta-queue.js';
 import { ExecutionError } from './errors.js';
+import { withFiniteCounts } from './metering.js';
 import type { ChatMessage, ChatOptions, ChatProvider } from './types.js';
 
 /** What a call needs besides the provider. */
@@ -51,6 +52,9 @@ function replyText(reply: unknown, extra: Readonly<Record<string, unknown>> = {}
   try {
     const found = members(reply, 'reply');
     for (const [key, value] of Object.entries(extra)) found.set(key, value);
+    const metadata = found.get('metadata');
+    if (typeof metadata === 'object' && metadata !== null)
+      found.set('metadata', withFiniteCounts(metadata, 'reply.metadata'));
     if (found.has('toolCalls'))
       found.set('toolCalls', elements(found.get('toolCalls'), 'reply.toolCalls', Infinity).map(wellFormedCall));
     for (const key of ['id', 'toolCallId', 'name']) refuseLoneSurrogate(found.get(key), `reply.${key}`);
@@ -124,6 +128,7 @@ function readChunk(chunk: unknown): { text: string | null; toolCalls: readonly u
   try {
     const found = members(chunk, 'message');
     const content = found.get('content') ?? null;
+    if (found.get('role') !== 'assistant') throw new BadValue('message.role', 'must be assistant');
     if (content !== null && typeof content !== 'string')
       throw new BadValue('message.content', 'must be a string or null');
     const calls = found.get('toolCalls');

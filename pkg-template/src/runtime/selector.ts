@@ -12,7 +12,7 @@ import type {
   TurnSelector,
 } from '../types.js';
 import { codedText } from '../values.js';
-import { named } from './agent-options.js';
+import { checkCallbacks, named } from './agent-options.js';
 import { DecidingAgent, type Question } from './deciding-agent.js';
 import { SelectorDecisionError } from './errors.js';
 import type { AgentOptions, ToolSchema } from './types.js';
@@ -51,6 +51,7 @@ export interface AgentSelector extends TurnSelector {
  * @throws `invalid-config` for `maxParallel` and `messageWindow`
  */
 export function agentSelector(options: AgentSelectorOptions): AgentSelector {
+  checkCallbacks(options, 'createAgent', []);
   const { reference, maxParallel, messageWindow } = options;
   const selector = new ModelSelector(
     () => options.createAgent(),

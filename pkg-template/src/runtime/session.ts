@@ -12,7 +12,7 @@ import type {
 } from '../types.js';
 import { BadValue, describe } from '../values.js';
 import { changeTeller, type AgentContext, objectsOf, participant, type RuntimeParticipantOptions } from './agent.js';
-import { named } from './agent-options.js';
+import { checkCallbacks, named } from './agent-options.js';
 import { AgentSession, openAgentSession, type OpenedSession } from './agent-session.js';
 import { adoptExecution, clearDefaultJournal, openDefaultJournal } from './default-journal.js';
 import { isOutcomeUnknown } from './errors.js';
@@ -39,6 +39,7 @@ export interface SessionParticipantOptions extends RuntimeParticipantOptions {
  * turn can be continued after a restart and no effect is made twice.
  */
 export function sessionParticipant(options: SessionParticipantOptions): AgentParticipant {
+  checkCallbacks(options, 'createSessionOptions', ['journal', 'render', 'onEvent']);
   const { render = renderSharedIncrement } = options;
   const settleTimeoutMs = settleTimeoutOf(options);
   return participant(options, {

@@ -49,7 +49,13 @@ export interface ChatMessage {
   parts?: unknown;
 }
 
-/** The part of JSON Schema that arguments are checked against, and whatever else a model should read. */
+/**
+ * What arguments are checked against, and whatever else a model should read. Checked are `true` and `false` as
+ * schemas, `type`, `enum`, `const`; `properties`, `required`, `additionalProperties` (not beside
+ * `patternProperties`); `items`, `prefixItems`, `minItems`, `maxItems`; `minLength`, `maxLength`; `minimum`,
+ * `maximum`, `exclusiveMinimum`, `exclusiveMaximum`; `allOf`, `anyOf`, `oneOf`, `not`; `$ref` to a place in the
+ * same schema. Other keywords inform the model alone.
+ */
 export type JsonSchema = boolean | { readonly [keyword: string]: JsonValue };
 
 /** What a model is told of a tool. */
