@@ -428,6 +428,9 @@ impl Machine {
                 let _ = self.push(Entry::TurnUnsettled(TurnUnsettled { turn_id, at: self.at() }), Gate::None);
             }
         }
+        if self.calls.is_disposed() && self.calls.active.is_none() {
+            self.give_up_sessions();
+        }
     }
 
     /// What an unsettled attempt came to, for whoever reconciles it.

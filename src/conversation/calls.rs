@@ -319,8 +319,13 @@ impl Machine {
         self.refuse_late_work(Some(RoundtableError::new(Code::Disposed, "the conversation's handle was disposed")));
         self.release_all_sessions();
         if !self.sessions.is_empty() {
+            let is_awaited = self.calls.disposal.as_ref().is_some_and(|disposal| !disposal.replies.is_empty());
+            if is_awaited && !self.timers.contains_key(&Timer::Settle) {
+                self.bound_settling();
+            }
             return;
         }
+        self.disarm(Timer::Settle);
         let Some(disposal) = &mut self.calls.disposal else { return };
         for call in std::mem::take(&mut disposal.replies) {
             let failures = std::mem::take(&mut self.calls.release_failures);

@@ -110,6 +110,11 @@ pub struct Thrown {
 const OUTCOME_UNKNOWN: &str = "EXECUTION_RECOVERY_REQUIRED";
 
 impl Thrown {
+    /// A failure that no host code threw.
+    pub(super) fn told(message: &str) -> Thrown {
+        Thrown { message: message.into(), code: None, value: None, is_abort: false, is_refused_admission: false }
+    }
+
     /// Whether it says that the turn can go on neither forwards nor from its start before a host has decided.
     #[must_use]
     pub fn is_outcome_unknown(&self) -> bool {

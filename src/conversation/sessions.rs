@@ -89,6 +89,19 @@ impl Machine {
         }
     }
 
+    /// A disposal waits no longer for sessions that neither open nor are released. The host releases one that
+    /// opens all the same.
+    pub(super) fn give_up_sessions(&mut self) {
+        let given_up = std::mem::take(&mut self.sessions);
+        for (participant, session) in given_up.iter() {
+            if session.stage == SessionStage::Releasing {
+                let id = self.config.participants.get(*participant).map_or("", |p| &p.id);
+                let message = format!("the session of participant \"{id}\" was not released within settleTimeoutMs");
+                self.calls.release_failures.push(Thrown::told(&message));
+            }
+        }
+    }
+
     pub(super) fn session_released(&mut self, id: SessionId, result: Result<(), Thrown>) {
         let found = self.sessions.iter().find(|(_, s)| s.id == id && s.stage == SessionStage::Releasing);
         let Some((participant, _)) = found else { return };

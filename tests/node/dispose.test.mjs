@@ -162,6 +162,45 @@ describe('C37 dispose', () => {
     assert.equal((await run).status, 'cancelled');
     assert.equal(clock.pending, 0, 'no timer outlives it');
   });
+
+  test('C36 nor does a session that does not open; one that opens later is released at once', async () => {
+    const clock = virtualClock();
+    const [opening, opened, released] = [deferred(), deferred(), deferred()];
+    const a = agent('a', {}, { openSession: () => opening.resolve() ?? opened.promise });
+    const limits = { maxTurnsPerRun: 3, settleTimeoutMs: 100 };
+    const roundtable = conversation([a], { clock, limits, selector: decisions(speak('a')) });
+    const run = roundtable.run();
+    await opening.promise;
+    const disposal = roundtable.dispose();
+    await clock.advance(100);
+    assert.equal((await run).status, 'cancelled');
+    await settled(5);
+    await clock.advance(99);
+    assert.equal(await Promise.race([disposal, Promise.resolve('waits')]), 'waits');
+    await clock.advance(1);
+    await disposal;
+    assert.equal(clock.pending, 0, 'no timer outlives it');
+    opened.resolve({
+      session: { runTurn: () => assert.fail('runs') },
+      release: async () => released.resolve('released'),
+    });
+    assert.equal(await released.promise, 'released');
+  });
+
+  test('C36 C37 nor does a release that never ends, which is reported', async () => {
+    const clock = virtualClock();
+    const a = releasing('a', () => new Promise(() => {}));
+    const limits = { maxTurnsPerRun: 1, settleTimeoutMs: 100 };
+    const roundtable = conversation([a], { clock, limits, selector: decisions(speak('a')) });
+    assert.equal((await roundtable.run()).status, 'limited');
+    const disposal = roundtable.dispose().catch((error) => error);
+    await settled(5);
+    await clock.advance(100);
+    const error = await disposal;
+    assert.equal(error.code, 'unavailable');
+    assert.match(error.message, /"a" was not released within settleTimeoutMs/);
+    assert.equal(clock.pending, 0, 'no timer outlives it');
+  });
 });
 
 describe('C37 dispose from inside a callback resolves at once', () => {

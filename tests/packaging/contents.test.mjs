@@ -108,7 +108,7 @@ test('A108 every name of the interface is exported', async () => {
 // The design asks for 150 kB of wasm; ARCHITECTURE.md says what stands in the way. This keeps it from growing.
 // 3 kB of the shell are teams, whose options are refused at once; their driver is loaded by need. So is the drive of
 // deliberations: less than 1 kB of it, its tool included, is here.
-test('the sizes hold: wasm 362 kB brotli, shell 44 kB gzip', async () => {
+test('the sizes hold: wasm 362 kB brotli, shell 45 kB gzip', async () => {
   const sizes = Object.fromEntries((await measure()).map((s) => [s.name, s]));
   assert.ok(sizes['engine.wasm'].brotli <= 362_000, `engine.wasm: ${sizes['engine.wasm'].brotli} bytes brotli`);
   assert.ok(sizes.shell.gzip <= 45_000, `shell: ${sizes.shell.gzip} bytes gzip`);

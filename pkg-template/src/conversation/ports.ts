@@ -141,6 +141,7 @@ export class Ports implements EnginePorts {
 
   /** Stops timers and observers; the engine calls nothing after this. */
   close(): void {
+    this.#sessions.close();
     this.#time.stopAll();
     this.observers.close();
   }

@@ -28,10 +28,13 @@ interface Session {
   readonly release: () => unknown;
 }
 
+const ignore = (): void => {};
+
 /** Sessions by the numbers the engine gives them. */
 export class Sessions {
   readonly #conversation: object;
   readonly #open = new Map<number, Session>();
+  #isClosed = false;
 
   constructor(conversation: object) {
     this.#conversation = conversation;
@@ -47,6 +50,10 @@ export class Sessions {
     const opened = (lease: unknown): void => {
       try {
         const session = readLease(lease);
+        if (this.#isClosed) {
+          callHost(this.#conversation, session.release, ignore, ignore);
+          return;
+        }
         this.#open.set(number, session);
         done({ canResume: session.resumeTurn !== undefined, canCheckpoint: session.checkpoint !== undefined });
       } catch (error) {
@@ -88,6 +95,11 @@ export class Sessions {
     this.#open.delete(number);
     if (session === undefined) done();
     else callHost(this.#conversation, session.release, done, failed);
+  }
+
+  /** Nobody asks for a session any more: one that opens yet is released at once. */
+  close(): void {
+    this.#isClosed = true;
   }
 
   #get(number: number): Session {
