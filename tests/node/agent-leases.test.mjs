@@ -1,7 +1,7 @@
 // Who holds which object. A plain agent holds its options, its provider and its tools.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { RuntimeParticipantError } from 'agent-roundtable';
+import { recordProvider, RuntimeParticipantError } from 'agent-roundtable';
 import { calling, execution, open, reply, scripted, settle, tool, turn } from './support/agent.mjs';
 
 const reused =
@@ -21,6 +21,26 @@ test('A16 A19 A86 a provider serves one session at a time, and another once it i
   await lease.release();
   await lease.release();
   await (await open({ provider })).release();
+});
+
+test('K7 a provider is held through what wraps it', async () => {
+  const inner = scripted();
+  const record = () => recordProvider(inner, { sessionId: 's', write() {} });
+  const outer = { ...scripted(), name: 'outer', wraps: record() };
+  const lease = await open({ provider: record() });
+  for (const provider of [inner, record(), outer]) await assert.rejects(open({ provider }), reused(/scripted/));
+  await lease.release();
+  await (await open({ provider: outer })).release();
+
+  const around = scripted();
+  around.wraps = { wraps: around };
+  const deep = Array.from({ length: 17 }).reduce((wraps) => ({ ...scripted(), wraps }), scripted());
+  for (const [provider, message] of [
+    [{ ...scripted(), wraps: 5 }, /^provider\.wraps must be an object/],
+    [around, /^provider\.wraps\.wraps is wrapped by itself/],
+    [deep, /more than 16 wrappers deep/],
+  ])
+    await assert.rejects(open({ provider }), { code: 'invalid-config', message });
 });
 
 test('A17 A87 a shared tool is refused', async () => {

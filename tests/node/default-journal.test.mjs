@@ -139,3 +139,18 @@ test('A27 what JSON has no place for is refused with its path', async () => {
   await assert.rejects(journal.append(record('1', 'e', { result: new Map() })), /record\.result/);
   assert.deepEqual(await journal.read('e'), []);
 });
+
+test('K12 waits that nobody answers do not stay for ever: the 10,000 sessions that wrote last are kept', async () => {
+  const first = openDefaultJournal('the first');
+  const second = openDefaultJournal('the second');
+  await first.append(record('1'));
+  await second.append(record('1'));
+  for (let i = 0; i < 9_998; i++) await openDefaultJournal(session()).append(record('1'));
+  assert.equal((await first.read('e')).length, 1, 'that many are kept');
+  await first.append(record('2'));
+  await openDefaultJournal(session()).append(record('1'));
+  assert.equal((await first.read('e')).length, 2, 'one that still writes is');
+  assert.equal((await second.read('e')).length, 0, 'the one that wrote longest ago is not');
+  await second.append(record('1'));
+  assert.equal((await openDefaultJournal('the second').read('e')).length, 1, 'its handle is not an orphan');
+});

@@ -72,6 +72,33 @@ test('K7 a session is open once: a second lease over the same ids is refused unt
   await (await open({ provider: scripted() })).release();
 });
 
+test('K8 options of a session whose name is taken are disposed of, and free; shared ones are left alone', async () => {
+  let disposed = 0;
+  const options = () => ({ provider: scripted(), dispose: () => void disposed++ });
+  const holder = options();
+  const first = await open(holder);
+  const second = options();
+  await assert.rejects(open(second), { code: 'resource-reused', message: /is open already/ });
+  assert.equal(disposed, 1);
+  await assert.rejects(open(second), { code: 'resource-reused', message: /is open already/ }, 'they are free');
+  assert.equal(disposed, 2);
+  await assert.rejects(open({ ...options(), provider: holder.provider }), {
+    code: 'resource-reused',
+    message: /scripted/,
+  });
+  assert.equal(disposed, 2, 'what another session uses is not closed');
+  await first.release();
+
+  const runtimes = { run() {}, dispose: () => void disposed++ };
+  const { factory } = runtimeParticipant({ ...named, createRuntime: () => ({ ...runtimes }) });
+  const context = { conversationId: 'c', participantId: 'x' };
+  const lease = await factory.openSession(context);
+  await assert.rejects(factory.openSession(context), { code: 'resource-reused', message: /is open already/ });
+  assert.equal(disposed, 4);
+  await lease.release();
+  assert.equal(disposed, 5);
+});
+
 test('K7 two leases from one checkpoint never share a journal', async () => {
   const tools = () => [noting('write')];
   const call = { id: 't', type: 'function', function: { name: 'write', arguments: '{}' } };

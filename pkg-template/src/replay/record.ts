@@ -50,6 +50,7 @@ export function recordProvider(provider: ChatProvider, options: RecordOptions): 
   const { cached, chatStream, supportsTools, hostedTools } = provider;
   return {
     name: provider.name,
+    wraps: provider,
     ...(provider.version === undefined ? {} : { version: provider.version }),
     async chat(messages, call) {
       const recorded = await begin(messages, call);

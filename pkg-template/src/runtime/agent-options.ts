@@ -15,6 +15,9 @@ import {
 import { type Gate, readGate } from './permission.js';
 import type { AgentOptions, ChatOptions, ChatProvider, SessionOptions, Tool, ToolSchema } from './types.js';
 
+/** How deep providers may wrap each other. */
+const MAX_WRAPPED = 16;
+
 /** Whose session an agent behind a permission gate is. */
 export interface SessionIdentity {
   readonly conversationId: string;
@@ -40,15 +43,29 @@ export interface Agent {
 }
 
 /**
- * The objects that a session holds: the options, their provider and their tools.
+ * The objects that a session holds: the options, their provider with what it wraps, and their tools.
  * @throws `invalid-config`, naming the option
  */
 export function leasedObjects(options: AgentOptions): readonly object[] {
   return named(() => {
     const { provider, tools } = object(options, 'options');
     const listed = tools === undefined ? [] : elements(tools, 'tools', Infinity);
-    return [options, object(provider, 'provider'), ...listed.map((tool, index) => object(tool, `tools[${index}]`))];
+    return [options, ...wrapped(provider), ...listed.map((tool, index) => object(tool, `tools[${index}]`))];
   });
+}
+
+/** A provider and what it wraps, the innermost last. */
+function wrapped(provider: unknown): readonly object[] {
+  const found: object[] = [];
+  let path = 'provider';
+  for (let next: unknown = provider; next !== undefined; next = (next as Pick<ChatProvider, 'wraps'>).wraps) {
+    const one = object(next, path) as object;
+    if (found.includes(one)) throw new BadValue(path, 'is wrapped by itself');
+    if (found.length === MAX_WRAPPED) throw new BadValue(path, `is more than ${MAX_WRAPPED} wrappers deep`);
+    found.push(one);
+    path += '.wraps';
+  }
+  return found;
 }
 
 /**

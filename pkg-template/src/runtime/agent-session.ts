@@ -17,6 +17,7 @@ import { type Agent, readAgent, type SessionIdentity } from './agent-options.js'
 import { AgentTurn, type TurnSetting } from './agent-turn.js';
 import { RuntimeParticipantError } from './errors.js';
 import { History } from './history.js';
+import type { SessionName } from './leases.js';
 import { type Render, renderInput } from './render.js';
 import { untilOver } from './stop.js';
 import type { AgentOptions, ExecutionJournal, SessionOptions } from './types.js';
@@ -33,6 +34,8 @@ export interface SessionSetting {
   readonly render: Render;
   /** How long a turn that was stopped waits for its tools, and a release for its turn. */
   readonly settleTimeoutMs: number;
+  /** What the session is called, where no other may be; it is taken when it opens. */
+  readonly name?: SessionName;
   /** Frees the claimed objects. */
   readonly free: () => void;
   /** Told what differs from the agent that wrote the checkpoint. */
@@ -52,13 +55,14 @@ export interface OpenedSession {
 /**
  * Opens a session; `make` makes it of its parts. Where that fails, the options are disposed of and their
  * objects are free again.
- * @throws `invalid-config`, `checkpoint-invalid`
+ * @throws `invalid-config`, `checkpoint-invalid`, `resource-reused` for the name
  */
 export async function openAgentSession(
   setting: SessionSetting,
   make: (opened: OpenedSession) => AgentSession,
 ): Promise<ParticipantLease> {
   try {
+    setting.name?.take();
     const agent = readAgent(setting.options, setting.identity);
     const handle = openHandle(agent.json, setting.checkpoint);
     const { history, changed, sessionId } = JSON.parse(handle.restored()) as Restored;

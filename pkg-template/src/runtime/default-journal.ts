@@ -1,6 +1,7 @@
 /**
  * Where the executions of sessions are written down when nothing better is given: one list of records for
- * each session, for the life of the process. An execution's records are dropped when its turn has settled.
+ * each session, for the life of the process. An execution's records are dropped when its turn has settled, and
+ * those of waits that nobody answers when 10,000 other sessions have written since.
  */
 
 import { codedText, revive } from '../values.js';
@@ -9,7 +10,10 @@ import type { ExecutionJournal, ExecutionRecord } from './types.js';
 /** Records by id, in their order, as coded text. */
 type Records = Map<string, { readonly executionId: string; readonly text: string }>;
 
-/** By session id, and then by the store that the session's conversation is in. */
+/** The most sessions that are kept. */
+const MAX_SESSIONS = 10_000;
+
+/** Those that wrote last are last. By session id, and then by the store that the session's conversation is in. */
 const sessions = new Map<string, Map<string, Records>>();
 
 /**
@@ -67,7 +71,12 @@ export function forgetDefaultJournal(sessionId: string): void {
 
 function recordsOf(sessionId: string, place: string): Records {
   const places = sessions.get(sessionId) ?? new Map<string, Records>();
+  sessions.delete(sessionId);
   sessions.set(sessionId, places);
+  for (const oldest of sessions.keys()) {
+    if (sessions.size <= MAX_SESSIONS) break;
+    sessions.delete(oldest);
+  }
   const kept: Records = places.get(place) ?? new Map();
   places.set(place, kept);
   return kept;

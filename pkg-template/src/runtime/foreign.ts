@@ -59,6 +59,7 @@ export function runtimeParticipant(options: ForeignParticipantOptions): AgentPar
       const name = new SessionName(sessionId, place);
       const free = claim(objectsOf(runtime), name);
       try {
+        name.take();
         const environment = readRuntime(runtime);
         const restored =
           checkpoint === undefined

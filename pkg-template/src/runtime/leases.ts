@@ -48,9 +48,8 @@ export class SessionName {
 }
 
 /**
- * Claims all of these objects, and the session where it is named, or nothing. The same object twice in
- * one claim is fine.
- * @returns frees them; call it once
+ * Claims all of these objects, or nothing. The same object twice in one claim is fine.
+ * @returns frees them, and the session's name where it has one; call it once
  * @throws `resource-reused`, naming the first object that is held
  */
 export function claim(objects: readonly object[], session?: SessionName): () => void {
@@ -58,7 +57,6 @@ export function claim(objects: readonly object[], session?: SessionName): () => 
   if (taken !== undefined) {
     throw new RuntimeParticipantError('resource-reused', `${nameOf(taken)} belongs to another open session`);
   }
-  session?.take();
   for (const object of objects) held.add(object);
   return () => {
     for (const object of objects) held.delete(object);

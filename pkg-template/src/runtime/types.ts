@@ -95,6 +95,8 @@ export interface ChatProvider {
   supportsTools?(): boolean;
   /** Names of tools that the service itself runs in every call; an agent that selects must have none. */
   hostedTools?(): readonly string[];
+  /** What its calls go on to, where it wraps another provider: that belongs to the same session as this one. */
+  readonly wraps?: object;
   /** Asked before a call is admitted; a reply from here costs nothing. */
   cached?(messages: readonly ChatMessage[], options: ChatOptions): Promise<ChatMessage | undefined>;
 }
