@@ -215,7 +215,10 @@ export interface RunLimits {
   maxTurnsPerRun: number;
   /** How long a run may take before it stops dispatching. */
   timeoutMs?: number;
-  /** How long a signalled attempt may take to settle before it is given up. */
+  /**
+   * How long a signalled attempt may take to settle before it is given up, in milliseconds. `dispose()` waits as long
+   * for a session that opens, and 5 seconds longer for one that is released, which it reports; default for ever.
+   */
   settleTimeoutMs?: number;
   maxModelCallsPerRun?: number;
   maxModelCallsPerConversation?: number;

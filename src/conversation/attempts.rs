@@ -429,7 +429,7 @@ impl Machine {
             }
         }
         if self.calls.is_disposed() && self.calls.active.is_none() {
-            self.give_up_sessions();
+            self.disposal_overdue();
         }
     }
 

@@ -75,7 +75,13 @@ pub(super) struct Creation {
 #[derive(Debug, Default)]
 pub(super) struct Disposal {
     replies: Vec<CallId>,
+    /// Releases have had the time that signalled work has, and are given some more.
+    is_late: bool,
 }
+
+/// How much longer than signalled work a release may take: it may itself be waiting for a tool, as long as its
+/// participant says.
+const MORE_FOR_RELEASES_MS: f64 = 5_000.0;
 
 impl Calls {
     /// Whether entries can be written: a call is at work, or done and not yet given back, under its claim.
@@ -312,6 +318,19 @@ impl Machine {
         }
         self.stop_run(StopReason::Cancelled);
         self.release_held();
+    }
+
+    /// The time is up that work has to settle, and a disposal waits for sessions.
+    pub(super) fn disposal_overdue(&mut self) {
+        let Some(disposal) = &mut self.calls.disposal else { return };
+        if disposal.is_late {
+            return self.give_up_releases();
+        }
+        disposal.is_late = true;
+        self.give_up_openings();
+        if !self.sessions.is_empty() {
+            self.arm(Timer::Settle, self.now.mono + MORE_FOR_RELEASES_MS);
+        }
     }
 
     /// No call is at work: release every session, then answer.

@@ -74,6 +74,9 @@ impl Machine {
             }
             Err(thrown) if asking.signalled && thrown.is_abort => {}
             Err(thrown) if asking.refused.is_some() && thrown.is_refused_admission => {}
+            Err(Thrown { message, code: Some(code), .. }) => {
+                self.fail_selection(&format!("invalid-selection: the selector threw ({code}): {message}"));
+            }
             Err(thrown) => self.fail_selection(&format!("invalid-selection: the selector threw: {}", thrown.message)),
         }
     }

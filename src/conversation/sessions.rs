@@ -89,16 +89,17 @@ impl Machine {
         }
     }
 
-    /// A disposal waits no longer for sessions that neither open nor are released. The host releases one that
-    /// opens all the same.
-    pub(super) fn give_up_sessions(&mut self) {
-        let given_up = std::mem::take(&mut self.sessions);
-        for (participant, session) in given_up.iter() {
-            if session.stage == SessionStage::Releasing {
-                let id = self.config.participants.get(*participant).map_or("", |p| &p.id);
-                let message = format!("the session of participant \"{id}\" was not released within settleTimeoutMs");
-                self.calls.release_failures.push(Thrown::told(&message));
-            }
+    /// A disposal waits no longer for sessions that do not open; the host releases one that opens all the same.
+    pub(super) fn give_up_openings(&mut self) {
+        self.sessions.retain(|_, session| session.stage != SessionStage::Opening);
+    }
+
+    /// Nor for releases that do not end, and says so.
+    pub(super) fn give_up_releases(&mut self) {
+        for (participant, _) in std::mem::take(&mut self.sessions).iter() {
+            let id = self.config.participants.get(*participant).map_or("", |p| &p.id);
+            let message = format!("the session of participant \"{id}\" was not released in time");
+            self.calls.release_failures.push(Thrown::told(&message));
         }
     }
 

@@ -49,6 +49,19 @@ test('A102 a failed decision fails the run and nobody is called', async () => {
   assert.deepEqual(ana.calls, []);
 });
 
+test('C7 a run that a decision failed says with which code, whoever threw it', async () => {
+  const down = () => Promise.reject(Object.assign(new Error('503'), { code: 'SERVICE_DOWN' }));
+  for (const [answer, code] of [
+    [reply('ana'), 'no-decision'],
+    [speak('nobody'), 'unknown-participant'],
+    [down, 'SERVICE_DOWN'],
+  ]) {
+    const result = await conversation([speaker('ana', 'never')], { selector: chair(scripted(answer)) }).run();
+    assert.deepEqual([result.status, result.code], ['failed', 'invalid-selection']);
+    assert.ok(result.message.includes(`(${code})`), result.message);
+  }
+});
+
 test('A97 the core checks again: an external participant in a parallel group is refused', async () => {
   const provider = scripted(speak('ana', 'pia'));
   const participants = [speaker('ana', 'x'), externalParticipant({ id: 'pia' })];
