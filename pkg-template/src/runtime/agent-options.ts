@@ -56,14 +56,14 @@ export function leasedObjects(options: AgentOptions): readonly object[] {
 
 /** A provider and what it wraps, the innermost last. */
 function wrapped(provider: unknown): readonly object[] {
-  const found: object[] = [];
-  let path = 'provider';
-  for (let next: unknown = provider; next !== undefined; next = (next as Pick<ChatProvider, 'wraps'>).wraps) {
-    const one = object(next, path) as object;
+  const found: object[] = [object(provider, 'provider') as object];
+  let { wraps: next } = provider as Pick<ChatProvider, 'wraps'>;
+  for (let path = 'provider.wraps'; next !== undefined; path += '.wraps') {
+    const one = object(next, path);
     if (found.includes(one)) throw new BadValue(path, 'is wrapped by itself');
-    if (found.length === MAX_WRAPPED) throw new BadValue(path, `is more than ${MAX_WRAPPED} wrappers deep`);
+    if (found.length > MAX_WRAPPED) throw new BadValue(path, `is more than ${MAX_WRAPPED} wrappers deep`);
     found.push(one);
-    path += '.wraps';
+    next = (one as Pick<ChatProvider, 'wraps'>).wraps;
   }
   return found;
 }
