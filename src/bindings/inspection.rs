@@ -1,5 +1,6 @@
 //! Reading conversations without taking part in them.
 
+use super::crossing::json;
 use crate::conversation::effect::Status;
 use crate::conversation::emission::events_of;
 use crate::conversation::{Code, Event, RoundtableError};
@@ -10,7 +11,6 @@ use crate::record::snapshot;
 use crate::record::state::State;
 use crate::record::transcript::{Format, transcript};
 use crate::record::usage::UsageRecord;
-use crate::value::write::write;
 use serde::Serialize;
 use std::rc::Rc;
 use wasm_bindgen::prelude::{JsValue, wasm_bindgen};
@@ -188,9 +188,4 @@ fn invalid(error: RecordError) -> JsValue {
 
 fn refused(code: Code, message: &str) -> JsValue {
     json(&RoundtableError::new(code, message)).into()
-}
-
-/// None of the engine's own shapes can fail to serialise.
-fn json(value: &impl Serialize) -> String {
-    write(value).unwrap_or_default()
 }

@@ -4,6 +4,7 @@
 //! so everything here belongs to one instance and is dropped with it after a trap.
 
 pub mod conversation;
+mod crossing;
 mod deliberation;
 mod inspection;
 mod panic;

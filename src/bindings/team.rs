@@ -2,8 +2,9 @@
 //! used from inside any callback.
 
 use super::conversation::handle::random_id;
-use super::conversation::host::{json, timer, timer_number};
+use super::conversation::host::{timer, timer_number};
 use super::conversation::wire::{self, AppendHead};
+use super::crossing::json;
 use crate::conversation::effect::{Effect as StoreEffect, ServiceRefusal};
 use crate::conversation::error::{Code, RoundtableError};
 use crate::conversation::input::{Batch, Now};

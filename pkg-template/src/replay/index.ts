@@ -17,15 +17,17 @@ export {
   rebuildHistory,
   validateSessionLog,
   type CompletenessIssue,
-  type DecodeOptions,
   type HistoryEntry,
-  type PayloadLimits,
-  type PayloadSource,
   type RebuiltHistory,
   type SessionLogEntry,
-  type SessionLogSource,
-  type SyncPayloadSource,
 } from './log.js';
+export type {
+  DecodeOptions,
+  PayloadLimits,
+  PayloadSource,
+  SessionLogSource,
+  SyncPayloadSource,
+} from './sources.js';
 export {
   createReplayProvider,
   createReplayProviderFromSource,

@@ -5,7 +5,7 @@ import type { LogLoaderHandle, SessionLogHandle } from '../generated/bindings.js
 import { SessionLogDecodeError, SessionLogPayloadResolutionError, outcome } from './errors.js';
 import { isWellFormed } from '../values.js';
 import { liveEntries } from './live.js';
-import type { DecodeOptions, PayloadLimits, PayloadSource, SessionLogSource, SyncPayloadSource } from './log.js';
+import type { DecodeOptions, PayloadLimits, PayloadSource, SessionLogSource, SyncPayloadSource } from './sources.js';
 
 /** Decoded logs by the lists of entries that stand for them. */
 const decoded = new WeakMap<object, SessionLogHandle>();

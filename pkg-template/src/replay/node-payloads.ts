@@ -8,7 +8,7 @@ import {
   type PayloadResolutionMetadata,
   type SessionLogPayloadResolutionErrorCode,
 } from './errors.js';
-import type { SyncPayloadSource } from './log.js';
+import type { SyncPayloadSource } from './sources.js';
 
 /**
  * A source of the regular files beneath `root`. The directory is opened without following a link at its

@@ -9,7 +9,8 @@ import type { ReplayHandle, SessionLogHandle } from '../generated/bindings.js';
 import { outcome } from './errors.js';
 import { toWellFormed } from '../values.js';
 import { loadLog, logOfEntries } from './load.js';
-import { reviveMessage, type PayloadLimits, type SessionLogSource, type SyncPayloadSource } from './log.js';
+import { reviveMessage } from './log.js';
+import type { PayloadLimits, SessionLogSource, SyncPayloadSource } from './sources.js';
 
 /** How a log is replayed. */
 export interface ReplayOptions {

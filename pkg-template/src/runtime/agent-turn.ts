@@ -4,25 +4,20 @@
  */
 
 import { messageOf } from '../conversation/thrown.js';
-import { RoundtableError } from '../errors.js';
 import type { AgentHandle } from '../generated/bindings.js';
 import type { ParticipantExecutionOptions, ParticipantResponse, ParticipantTurn, TurnServices } from '../types.js';
-import { BadValue, codedText, elements, enclosing, isInstance, jsonText, unboundedJsonText } from '../values.js';
+import { BadValue, elements, enclosing, isInstance, jsonText, unboundedJsonText } from '../values.js';
 import type { Agent } from './agent-options.js';
 import { DeltaQueue } from './delta-queue.js';
-import {
-  AbortedWithFailure,
-  ExecutionError,
-  RuntimeParticipantError,
-  SelectorDecisionError,
-  ToolSuspension,
-} from './errors.js';
-import { type History, messageFrom } from './history.js';
+import { RuntimeParticipantError, ToolSuspension } from './errors.js';
+import type { History } from './history.js';
 import { meterJournal } from './metering.js';
 import { askCache, callModel, type ModelRequest } from './model-call.js';
 import { unlessLate, unlessStopped } from './stop.js';
-import type { ExecutionJournal, ExecutionRecord } from './types.js';
-import { type LoopEffect, type LoopInput, type LoopRecord, type PermitCall, type ToolRun, tell } from './wire.js';
+import { failureOf } from './turn-failure.js';
+import { codedRecords, isIntent, TurnRecords } from './turn-records.js';
+import type { ExecutionJournal } from './types.js';
+import { type LoopEffect, type LoopInput, type PermitCall, type ToolRun, tell } from './wire.js';
 
 /** What a turn works with. */
 export interface TurnSetting {
@@ -61,7 +56,7 @@ type Work = Exclude<LoopEffect, Outcome | { kind: 'extend' | 'record' | 'fail' }
 
 export class AgentTurn {
   readonly #setting: TurnSetting;
-  readonly #journal: ExecutionJournal;
+  readonly #records: TurnRecords;
   readonly #deltas: DeltaQueue;
   /** Fires for the provider and the tools, when the turn's signal does or the observer fails. */
   readonly #stop = new AbortController();
@@ -70,20 +65,17 @@ export class AgentTurn {
   readonly #left = new AbortController();
   /** The turn was stopped and had to wait for its tools: what they came to must reach the journal. */
   #waited = false;
-  /** Resolves when every record so far is journaled or was refused. */
-  #written: Promise<unknown> = Promise.resolve();
-  #journalError: ExecutionError | undefined;
   /** What the provider or the permission policy threw. */
   #hostError: unknown;
-  #executionId: string;
   /** The journal is the conversation's own: it settles, and takes nothing once the turn has returned. */
   readonly #patient: boolean;
 
   constructor(setting: TurnSetting) {
     this.#setting = setting;
-    this.#executionId = setting.turn.attemptId;
     this.#patient = setting.journal === setting.options.services.journal;
-    this.#journal = meterJournal(setting.journal, setting.options.services);
+    const { agent, sessionId, turn } = setting;
+    const metered = meterJournal(setting.journal, setting.options.services);
+    this.#records = new TurnRecords(metered, { agent, sessionId, executionId: turn.attemptId });
     this.#deltas = new DeltaQueue(
       (text) => setting.options.onDelta(text),
       (error) => this.#halt('delta-failed', error),
@@ -103,7 +95,7 @@ export class AgentTurn {
     try {
       return await this.#perform();
     } finally {
-      if (this.#patient) await this.#written;
+      if (this.#patient) await this.#records.written;
       signal.removeEventListener('abort', onAbort);
       this.#deltas.close();
     }
@@ -130,7 +122,7 @@ export class AgentTurn {
             history.extend(effect.messages);
             break;
           case 'record':
-            this.#write(effect.record);
+            this.#records.write(effect.record);
             break;
           case 'speak':
           case 'yield':
@@ -146,7 +138,7 @@ export class AgentTurn {
           case 'fail':
             if (effect.code !== 'busy') history.revert();
             // A record that is refused meanwhile belongs to what went wrong.
-            await (this.#waited ? this.#inTime(this.#written) : this.#untilWritten(this.#written));
+            await (this.#waited ? this.#inTime(this.#records.written) : this.#untilWritten(this.#records.written));
             throw this.#failure(effect);
           default:
             next = await this.#work(effect);
@@ -168,11 +160,8 @@ export class AgentTurn {
     }
     const pending = handle.pending();
     const recordsText = pending === undefined ? '[]' : codedRecords(await this.#readRecords(pending));
-    if (pending !== undefined) this.#executionId = pending;
-    const responsesText = refused(
-      () => unboundedJsonText(elements(from.responses, 'responses', Infinity), 'responses', 4),
-      (problem) => new RuntimeParticipantError('identity-mismatch', problem),
-    );
+    if (pending !== undefined) this.#records.goOnWith(pending);
+    const responsesText = answersText(from.responses);
     const { conversationId, participantId, groupId } = from.turn;
     const resumed = { conversationId, participantId, turnId, groupId, attemptId };
     return this.#tell({ kind: 'resume', ...resumed, recordsText, responsesText, retried, at: Date.now() });
@@ -185,27 +174,16 @@ export class AgentTurn {
     for (const executionId of turn.earlierAttempts ?? []) {
       const records = await this.#readRecords(executionId);
       if (!records.some(isIntent)) continue;
-      this.#executionId = executionId;
+      this.#records.goOnWith(executionId);
       return { executionId, recordsText: codedRecords(records) };
     }
     return undefined;
   }
 
   async #readRecords(executionId: string): Promise<readonly unknown[]> {
-    const records = await this.#unlessStopped(this.#recordsOf(executionId));
+    const records = await this.#unlessStopped(this.#records.of(executionId));
     if (records === undefined) throw this.#stop.signal.reason;
     return records;
-  }
-
-  async #recordsOf(executionId: string): Promise<readonly unknown[]> {
-    let records: unknown;
-    try {
-      records = (await this.#setting.journal.read?.(executionId)) ?? [];
-    } catch (error) {
-      const message = `the execution journal could not be read: ${messageOf(error)}`;
-      throw new ExecutionError('EXECUTION_JOURNAL_FAILED', message, { cause: error });
-    }
-    return refused(() => elements(records, 'records', Infinity), invalidRecords);
   }
 
   /** Performs one effect; a turn that is stopped meanwhile goes on to its end without it. */
@@ -228,10 +206,10 @@ export class AgentTurn {
   /** Tells the loop of a call whose turn is over, and journals what it says. */
   async #settleLate(input: LoopInput): Promise<void> {
     for (const effect of this.#tell(input)) {
-      if (effect.kind === 'append') await this.#append(effect.callId, effect.record);
-      if (effect.kind === 'record') this.#write(effect.record);
+      if (effect.kind === 'append') await this.#records.append(effect.callId, effect.record);
+      if (effect.kind === 'record') this.#records.write(effect.record);
     }
-    await this.#written;
+    await this.#records.written;
   }
 
   async #runTools(runs: readonly ToolRun[]): Promise<LoopEffect[]> {
@@ -245,7 +223,7 @@ export class AgentTurn {
       // The last result goes out together with what follows it.
       isOver = told.some(({ kind }) => kind !== 'record');
       for (const effect of told) {
-        if (effect.kind === 'record' && !isOver) this.#write(effect.record);
+        if (effect.kind === 'record' && !isOver) this.#records.write(effect.record);
         else effects.push(effect);
       }
       if (isOver) over();
@@ -277,9 +255,10 @@ export class AgentTurn {
   async #settle(effect: Exclude<Work, { kind: 'run-tools' }>): Promise<LoopInput> {
     switch (effect.kind) {
       case 'append':
-        return this.#append(effect.callId, effect.record);
+        await this.#records.append(effect.callId, effect.record);
+        return this.#appended(effect.callId);
       case 'sync':
-        await this.#written;
+        await this.#records.written;
         return this.#appended(effect.callId);
       case 'permit':
         return this.#permit(effect.callId, effect.calls);
@@ -293,39 +272,9 @@ export class AgentTurn {
     }
   }
 
-  /** Journals a record and waits for it and all before it, which are on their way at the same time. */
-  async #append(callId: string, record: LoopRecord): Promise<LoopInput> {
-    const before = this.#written;
-    let refused = false;
-    const append = this.#journal.append(this.#record(record)).catch((error: unknown) => {
-      refused = true;
-      this.#refused(error);
-    });
-    await before;
-    await append;
-    if (!refused && this.#journalError !== undefined && record.kind === 'model-request') {
-      // The call was admitted and will not be made.
-      const id = `${callId}:failure`;
-      const message = 'an earlier record was refused';
-      this.#write({ id, kind: 'model-failure', callId, message, cancelled: true });
-    }
-    return this.#appended(callId);
-  }
-
-  /** Journals a record; what comes after it waits. */
-  #write(record: LoopRecord): void {
-    const append = this.#journal.append(this.#record(record)).catch((error: unknown) => this.#refused(error));
-    this.#written = Promise.all([this.#written, append]);
-  }
-
   #appended(callId: string): LoopInput {
-    if (this.#journalError !== undefined) return { kind: 'append-refused', callId };
+    if (this.#records.error !== undefined) return { kind: 'append-refused', callId };
     return { kind: 'appended', callId, at: Date.now() };
-  }
-
-  #refused(error: unknown): void {
-    const message = `the execution journal refused a record: ${messageOf(error)}`;
-    this.#journalError ??= new ExecutionError('EXECUTION_JOURNAL_FAILED', message, { cause: error });
   }
 
   async #permit(callId: string, calls: readonly PermitCall[]): Promise<LoopInput> {
@@ -336,22 +285,6 @@ export class AgentTurn {
     } catch (error) {
       this.#hostError = error;
       return { kind: 'permission-failed', callId };
-    }
-  }
-
-  #record(record: LoopRecord): ExecutionRecord {
-    const { agent, sessionId } = this.#setting;
-    const whose = { executionId: this.#executionId, sessionId };
-    const identity = { providerId: agent.providerName, modelId: agent.model };
-    switch (record.kind) {
-      case 'model-request':
-        return { ...record, ...whose, ...identity };
-      case 'model-response':
-        return { ...record, ...whose, kind: record.kind, response: messageFrom(record.response) };
-      case 'model-cache-hit':
-        return { ...record, ...whose, ...identity, kind: record.kind, response: messageFrom(record.response) };
-      default:
-        return { ...record, ...whose };
     }
   }
 
@@ -423,59 +356,20 @@ export class AgentTurn {
   }
 
   #failure(effect: LoopEffect & { kind: 'fail' }): unknown {
-    switch (effect.code) {
-      case 'aborted': {
-        const reason: unknown = this.#stop.signal.reason;
-        return this.#journalError === undefined ? reason : new AbortedWithFailure(reason, this.#journalError);
-      }
-      case 'delta-failed':
-        return this.#deltas.failure?.error;
-      case 'journal-failed':
-        return this.#journalError;
-      case 'model-failed':
-      case 'permission-failed':
-        return this.#hostError;
-      case 'invalid-reply':
-        return new ExecutionError('EXECUTION_REPLY_INVALID', effect.message);
-      case 'invalid-input':
-        return new ExecutionError('EXECUTION_INPUT_INVALID', effect.message);
-      case 'round-limit':
-        return new ExecutionError('EXECUTION_ROUND_LIMIT', effect.message);
-      case 'unsupported-wait':
-      case 'identity-mismatch':
-      case 'journal-missing':
-        return new RuntimeParticipantError(effect.code, effect.message);
-      case 'recovery-required':
-        return new ExecutionError('EXECUTION_RECOVERY_REQUIRED', effect.message);
-      case 'recovery-conflict':
-        return new ExecutionError('EXECUTION_RECOVERY_CONFLICT', effect.message);
-      case 'recovery-invalid':
-        return new ExecutionError('EXECUTION_RECOVERY_INVALID', effect.message);
-      case 'busy':
-        return new RoundtableError('busy', effect.message);
-      default:
-        return new SelectorDecisionError(effect.code, effect.message);
-    }
+    return failureOf(effect, {
+      abortReason: this.#stop.signal.reason,
+      journal: this.#records.error,
+      sink: this.#deltas.failure?.error,
+      host: this.#hostError,
+    });
   }
 }
 
-/** Reads a host's value; one that is bad is refused with what `refusal` makes of it. */
-function refused<T>(read: () => T, refusal: (problem: string) => Error): T {
+/** Answers as the engine reads them. @throws `identity-mismatch` */
+function answersText(responses: readonly ParticipantResponse[]): string {
   try {
-    return read();
+    return unboundedJsonText(elements(responses, 'responses', Infinity), 'responses', 4);
   } catch (error) {
-    throw isInstance(error, BadValue) ? refusal(error.message) : error;
+    throw isInstance(error, BadValue) ? new RuntimeParticipantError('identity-mismatch', error.message) : error;
   }
-}
-
-function invalidRecords(problem: string): Error {
-  return new ExecutionError('EXECUTION_RECOVERY_INVALID', problem);
-}
-
-function codedRecords(records: readonly unknown[]): string {
-  return refused(() => codedText(records, 'records', 3), invalidRecords);
-}
-
-function isIntent(record: unknown): boolean {
-  return typeof record === 'object' && record !== null && 'kind' in record && record.kind === 'tool-intent';
 }

@@ -1,11 +1,12 @@
 //! The handle that the shell holds.
 
 use super::executor::Executor;
-use super::host::{JsHost, json, timer};
+use super::host::{JsHost, timer};
 use super::ports::Ports;
 use super::record::LoadedRecord;
 use super::slots::{Answer, Slots};
 use super::wire;
+use crate::bindings::crossing::{json, plain};
 use crate::conversation::Machine;
 use crate::conversation::config::{Config, LimitsPatch};
 use crate::conversation::effect::Status;
@@ -266,12 +267,6 @@ fn read_options(options: JsValue) -> Result<Config, RoundtableError> {
 
 fn read_limits(limits: JsValue) -> Result<LimitsPatch, RoundtableError> {
     LimitsPatch::read(&plain(limits)?)
-}
-
-/// Plain data as it is: numbers of every kind pass, for the checks to name the field.
-pub(super) fn plain(value: JsValue) -> Result<Json, RoundtableError> {
-    serde_wasm_bindgen::from_value(value)
-        .map_err(|error| RoundtableError::new(Code::InvalidConfig, format!("options: {error}")))
 }
 
 pub(in crate::bindings) fn random_id() -> Result<String, RoundtableError> {

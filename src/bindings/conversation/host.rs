@@ -4,6 +4,7 @@ use super::executor::Executor;
 use super::ports::Ports;
 use super::slots::{Answer, Slots};
 use super::wire::{self, AppendHead};
+use crate::bindings::crossing::json;
 use crate::conversation::effect::{Emission, Reply, Restore, ServiceRefusal, Summary, TurnView};
 use crate::conversation::error::{RoundtableError, StoreFailure, Thrown};
 use crate::conversation::input::{CallId, Claim, Decision, Now, ReadBatches, SessionId, SessionTraits, Ticket, Timer};
@@ -11,8 +12,6 @@ use crate::driver::host::{Host, Task};
 use crate::record::model::{Checkpoint, Id, Outcome, ParticipantResponse, StopReason};
 use crate::record::usage::{Money, UsageRecord};
 use crate::value::read::read;
-use crate::value::write::write;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -223,11 +222,6 @@ pub(in crate::bindings) fn timer(number: u32) -> Option<Timer> {
 /// Memory is 32 bits wide here, so nothing is lost.
 fn index(position: usize) -> u32 {
     position as u32
-}
-
-/// None of the engine's own shapes can fail to serialise.
-pub(in crate::bindings) fn json(value: &impl Serialize) -> String {
-    write(value).unwrap_or_default()
 }
 
 fn outcome(answer: Answer) -> Result<Outcome, Thrown> {

@@ -1,7 +1,6 @@
 //! A stored conversation on its way to a handle: folded, described, bound to what the registry gives.
 
-use super::handle::plain;
-use super::host::json;
+use crate::bindings::crossing::{json, plain};
 use crate::bindings::inspection::JournalReader;
 use crate::conversation::Machine;
 use crate::conversation::binding::{Bound, bind};

@@ -1,6 +1,6 @@
 //! The texts that cross for every turn, kept short: what the shell knows already is left out.
 
-use super::host::json;
+use crate::bindings::crossing::json;
 use crate::conversation::effect::{Emission, Summary};
 use crate::conversation::event::EventKind;
 use crate::conversation::input::Claim;

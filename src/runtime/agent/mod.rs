@@ -21,6 +21,7 @@
 //! not forgotten: when it settles later, its late record goes out so that the ledger knows.
 
 mod coded;
+mod ending;
 mod protocol;
 mod resume;
 mod round;
@@ -37,10 +38,9 @@ use super::config::AgentConfig;
 use super::outcome::TurnOutcome;
 use super::session::permission::Verdict;
 use super::session::{self, Pending, Session, SessionIdentity};
-use super::tool::ToolFault;
 use crate::value::Json;
 use coded::CodedMessage;
-use round::ToolRound;
+use ending::LateCall;
 use std::collections::HashMap;
 use turn::{Phase, Turn, result_record};
 
@@ -56,15 +56,6 @@ pub struct AgentLoop {
     turn: Option<Turn>,
     /// Calls of turns that are over, still to settle.
     late: HashMap<String, LateCall>,
-}
-
-/// How far a call had come when its turn ended.
-#[derive(Debug)]
-enum LateCall {
-    Admitting,
-    Calling,
-    /// Its tools were about to run, and will not.
-    Intending(ToolRound),
 }
 
 impl AgentLoop {
@@ -351,64 +342,6 @@ impl AgentLoop {
                 self.turn = other;
                 Vec::new()
             }
-        }
-    }
-
-    /// Ends the turn, at once or, in a session, when the tools that must not run twice have their results. Told
-    /// again, it waits for them no longer.
-    fn stop(&mut self, failure: TurnFailure) -> Vec<Effect> {
-        let Some(turn) = &mut self.turn else { return Vec::new() };
-        if let Some(first) = turn.stopping.take() {
-            return self.fail(first);
-        }
-        if let Phase::RunningTools(round) = &turn.phase
-            && turn.execution_id.is_some()
-            && !round.running_once(&self.config).is_empty()
-        {
-            turn.stopping = Some(failure);
-            return Vec::new();
-        }
-        self.fail(failure)
-    }
-
-    /// Ends the turn; a call under way is remembered until it settles.
-    fn fail(&mut self, failure: TurnFailure) -> Vec<Effect> {
-        match self.turn.take().map(|turn| turn.phase) {
-            Some(Phase::Admitting(call_id)) if failure != TurnFailure::JournalFailed => {
-                self.late.insert(call_id, LateCall::Admitting);
-            }
-            Some(Phase::Calling(call_id)) => {
-                self.late.insert(call_id, LateCall::Calling);
-            }
-            Some(Phase::RecordingIntents(round)) if failure != TurnFailure::JournalFailed => {
-                self.late.insert(round.call_id.clone(), LateCall::Intending(round));
-            }
-            _ => {}
-        }
-        vec![Effect::Fail(failure)]
-    }
-
-    /// What came through after its turn ended is settled: nothing will be called, and nothing will run.
-    fn late_append(&mut self, call_id: &str, at: f64) -> Vec<Effect> {
-        match self.late.remove(call_id) {
-            Some(LateCall::Admitting) => {
-                let message = "the turn ended before the call was made".to_owned();
-                let body = RecordBody::ModelFailure { message, cancelled: true };
-                vec![Effect::Append(ExecutionRecord::new(call_id, body))]
-            }
-            Some(LateCall::Intending(mut round)) => {
-                let intended = round.running_first();
-                let not_run = |index| {
-                    let result = round.settle(index, ToolOutcome::Fault(ToolFault::NotRun), at)?;
-                    result_record(&round, index, result)
-                };
-                intended.into_iter().filter_map(not_run).collect()
-            }
-            Some(other) => {
-                self.late.insert(call_id.to_owned(), other);
-                Vec::new()
-            }
-            None => Vec::new(),
         }
     }
 
