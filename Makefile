@@ -12,7 +12,7 @@ ready_for_demo = $(xtask) build >&2 && { [ -e $(installed) ] || \
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo team deliberation discussion hosts www build test bench lint soak wasm-test mutants
+.PHONY: help demo approval team deliberation discussion hosts www build test bench lint soak wasm-test mutants
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -20,6 +20,10 @@ help: ## this list
 demo: ## a recorded review by three agents and you, offline; AGAIN=1 prints the same bytes; APPROVAL=later, ANSWER=yes
 	@$(ready_for_demo)
 	@node demo/main.mjs $(if $(AGAIN),--again) $(if $(APPROVAL),--approval $(APPROVAL)) $(if $(ANSWER),--answer $(ANSWER))
+
+approval: ## an agent asks before it sends a mail; the answer comes later, from the store
+	@$(ready_for_demo)
+	@node demo/approval.mjs
 
 team: ## a writer and a reviewer in a room, from a temporary record that is reopened
 	@$(ready_for_demo)

@@ -32,10 +32,11 @@ for (const [name, text] of Object.entries({ 'README.md': readme, 'pkg-template/R
   });
 }
 
-test('make team runs the example of a team', async () => {
-  const demo = await readFile(join(repository, 'demo/team.mjs'), 'utf8');
-  assert.ok(blocks(readme, 'js').includes(demo));
-});
+for (const name of ['team', 'approval'])
+  test(`make ${name} runs an example of the README`, async () => {
+    const demo = await readFile(join(repository, `demo/${name}.mjs`), 'utf8');
+    assert.ok(blocks(readme, 'js').includes(demo));
+  });
 
 function loaders() {
   const at = process.execArgv.indexOf('--import');
