@@ -1,6 +1,6 @@
 // The OpenAI Agents SDK in conversations, offline: its own scripted model in place of a service.
 import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -196,4 +196,13 @@ test('without resume it takes part as a plain agent: its free tools run, one tha
   assert.match(result.message, /bot.*no resume/);
   assert.deepEqual([effects, asking.snapshot().requests], [['a.txt'], []]);
   await asking.dispose();
+});
+
+test('what README.md shows of the adapter is its code', async () => {
+  const [page, adapter] = await Promise.all(
+    ['../../README.md', 'openai-agents.mjs'].map((path) => readFile(new URL(path, import.meta.url), 'utf8')),
+  );
+  const [, section] = page.split('## Agents of other SDKs\n');
+  const [, excerpt] = /^```javascript\n([\s\S]*?)^```$/m.exec(section);
+  assert.ok(adapter.includes(excerpt));
 });
