@@ -1,10 +1,18 @@
 // What stays on the JavaScript side: identities, signals and functions; and what happens to text that crosses.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { trapNextCall } from './support/traps.mjs';
-import { renderSharedIncrement } from 'agent-roundtable';
+import { instanceCount, trapNextCall } from './support/traps.mjs';
+import {
+  createRoundtable,
+  loadRoundtable,
+  MemoryConversationStore,
+  renderSharedIncrement,
+  sessionParticipant,
+  version,
+} from 'agent-roundtable';
 import { calling, execution, open, reply, scripted, settle, tool, turn } from './support/agent.mjs';
 import { chair, context, given, speak } from './support/selector.mjs';
+import { noting, open as openSession, resume } from './support/session.mjs';
 
 test("K15 a provider and a tool are called as the host's own objects, with a real signal and its own reason", async () => {
   const reason = { why: 'an object of the host' };
@@ -51,6 +59,62 @@ test('K15 who holds what outlives the engine: after a trap the provider is held 
   const next = await open({ provider });
   assert.deepEqual(await next.session.runTurn(turn(), execution()), { kind: 'speak', content: 'again' });
   await next.release();
+});
+
+test('K15 a wait that is parked outlives the engine: after a trap another session takes it over, with one effect', async () => {
+  const write = noting('write');
+  const parked = await openSession({ provider: scripted(calling(['t', 'write', { path: 'a' }])), tools: [write] });
+  const { requests } = await parked.session.runTurn(turn(), execution());
+  const checkpoint = await parked.session.checkpoint();
+  const before = instanceCount();
+  trapNextCall('agenthandle_pending');
+  await assert.rejects(resume(parked, requests), { name: 'EngineLostError' });
+  await assert.rejects(parked.session.checkpoint(), { name: 'EngineLostError' });
+  await parked.release().catch(() => undefined);
+  const next = await openSession({ provider: scripted(reply('done')), tools: [write] }, { checkpoint });
+  assert.equal(instanceCount(), before + 1);
+  assert.deepEqual(await resume(next, requests), { kind: 'speak', content: 'done' });
+  assert.deepEqual(
+    write.calls.map(({ args }) => args),
+    [{ path: 'a' }],
+  );
+  await next.release();
+});
+
+test('K15 A76 a conversation that waits is loaded into the next engine after a trap, answered and finished', async () => {
+  const write = noting('write');
+  const agent = sessionParticipant({
+    id: 'ana',
+    runtime: { id: 'r', version: '1' },
+    createSessionOptions: () => ({
+      model: 'm',
+      provider: {
+        name: 'p',
+        chat: async (messages) => (messages.length === 1 ? calling(['t', 'write', {}]) : reply('done')),
+      },
+      tools: [{ ...write }],
+    }),
+  });
+  const store = new MemoryConversationStore();
+  const limits = { maxTurnsPerRun: 1 };
+  const first = createRoundtable({ conversationId: 'trapped', participants: [agent], limits, store, leaseMs: 1_000 });
+  const { requests } = await first.run();
+  trapNextCall('version');
+  assert.throws(version, { name: 'EngineLostError' });
+  await assert.rejects(first.run(), { code: 'internal' });
+  await first.dispose().catch(() => undefined);
+  const registry = { resolveParticipant: () => ({ reference: agent.runtime, factory: agent.factory }) };
+  const second = await loadRoundtable({ conversationId: 'trapped', store, registry });
+  const [{ id: requestId }] = requests;
+  const response = { kind: 'approval', approved: true };
+  await second.resume({ requestId, responseId: 'yes', expectedRevision: second.snapshot().revision, response });
+  assert.equal((await second.run()).status, 'limited');
+  assert.deepEqual(
+    second.snapshot().messages.map(({ content }) => content),
+    ['done'],
+  );
+  assert.equal(write.calls.length, 1);
+  await second.dispose();
 });
 
 test('K15 a selector decides again after a trap', async () => {

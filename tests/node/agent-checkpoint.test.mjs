@@ -52,6 +52,8 @@ test('A44 A42 a history is restored equal, with real dates beside data that look
     ],
   );
   assert.ok(history.every((m) => m.timestamp instanceof Date));
+  assert.deepEqual(history[3].parts, [{ type: 'text', text: 'p' }]);
+  assert.deepEqual([history[2].toolCallId, history[2].name], ['t1', 'look']);
   const kept = history[3].metadata;
   assert.deepEqual(kept, metadata);
   assert.ok(kept.when instanceof Date && kept.escaped.$escaped.$date instanceof Date);
@@ -117,6 +119,21 @@ test('A45 A46 a checkpoint of another version or shape is refused', async () => 
     { ...good, append: [{ ...good.append[0], timestamp: '2027' }] },
     { ...good, append: [{ ...good.append[0], timestamp: { $date: '2027' } }] },
     { ...good, append: 'x' },
+    { ...good, data: { fingerprint: {} } },
+    ...['provider', 'model', 'systemMessage'].flatMap((key) =>
+      [undefined, '', 'x', 7, 'A'.repeat(64)].map((hash) => ({
+        ...good,
+        data: { fingerprint: { ...good.data.fingerprint, [key]: hash } },
+      })),
+    ),
+    ...[undefined, 'x', ['x'], [null]].map((tools) => ({
+      ...good,
+      data: { fingerprint: { ...good.data.fingerprint, tools } },
+    })),
+    { ...good, append: [good.append[0], { ...good.append[1], role: 'tool', toolCallId: 't' }] },
+    { ...good, append: [good.append[0], { ...good.append[1], state: 'odd' }] },
+    { ...good, append: [good.append[0], { ...good.append[1], id: '' }] },
+    { ...good, append: [good.append[0], { ...good.append[1], metadata: 7 }] },
   ];
   for (const checkpoint of cases) {
     await assert.rejects(

@@ -23,6 +23,20 @@ test('A16 A19 A86 a provider serves one session at a time, and another once it i
   await (await open({ provider })).release();
 });
 
+test('A19 a release that is called again does not free what another session has taken since', async () => {
+  const provider = scripted(reply('second'));
+  const look = tool('look', () => 1);
+  const first = await open({ provider, tools: [look] });
+  await first.release();
+  const second = await open({ provider, tools: [look] });
+  await first.release();
+  await assert.rejects(open({ provider }), reused(/scripted/));
+  await assert.rejects(open({ provider: scripted(), tools: [look] }), reused(/look/));
+  assert.deepEqual(await second.session.runTurn(turn(), execution()), { kind: 'speak', content: 'second' });
+  await second.release();
+  await (await open({ provider, tools: [look] })).release();
+});
+
 test('K7 a provider is held through what wraps it', async () => {
   const inner = scripted();
   const record = () => recordProvider(inner, { sessionId: 's', write() {} });
@@ -55,9 +69,19 @@ test('a shared options object is refused', async () => {
   const lease = await open(() => options);
   await assert.rejects(
     open(() => options),
-    reused(),
+    reused(/^an object belongs/),
   );
   await lease.release();
+});
+
+test('A17 of several objects that are held, the first is named', async () => {
+  const [one, two] = [tool('one', () => 1), tool('two', () => 1)];
+  const leases = [
+    await open({ provider: scripted(), tools: [two] }),
+    await open({ provider: scripted(), tools: [one] }),
+  ];
+  await assert.rejects(open({ provider: scripted(), tools: [tool('free', () => 1), one, two] }), reused(/^one /));
+  for (const lease of leases) await lease.release();
 });
 
 test('A18 a claim is all or nothing: what was free stays free', async () => {
@@ -102,6 +126,16 @@ test('A20 A21 A22 A23 a clash is named by getName, else name, else constructor, 
       /^by name /,
     ],
     [named({ name: 'by name' }), /^by name /],
+    [
+      named({
+        name: 'x',
+        getName() {
+          return `by its own ${this.name}`;
+        },
+      }),
+      /^by its own x /,
+    ],
+    [named({ name: 'by name', getName: () => 7 }), /^by name /],
   ];
   for (const [object, message] of cases) {
     const lease = await open({ provider: scripted(), tools: [object] });
@@ -112,13 +146,21 @@ test('A20 A21 A22 A23 a clash is named by getName, else name, else constructor, 
     provider = scripted();
     model = 'm';
   }
-  const settings = new Settings();
-  const lease = await open(() => settings);
-  await assert.rejects(
-    open(() => settings),
-    reused(/^Settings /),
-  );
-  await lease.release();
+  const bare = { provider: scripted(), model: 'm' };
+  class Unnamed extends Settings {}
+  Object.defineProperty(Unnamed, 'name', { value: '' });
+  const nameless = [bare, Object.assign(Object.create(null), bare, { provider: scripted() }), new Unnamed()];
+  for (const [options, message] of [
+    [new Settings(), /^Settings /],
+    ...nameless.map((options) => [options, /^an object belongs to another open session$/]),
+  ]) {
+    const lease = await open(() => options);
+    await assert.rejects(
+      open(() => options),
+      reused(message),
+    );
+    await lease.release();
+  }
 });
 
 test('A88 a refused open destroys nothing: the first session still works', async () => {

@@ -106,6 +106,54 @@ test('A51 A52 A53 counts without marker, fractional counts, a negative count', a
   });
 });
 
+test('A49 K2 counts that are said to be complete and are not are reported as unknown, without tokens', async () => {
+  const complete = (counts) => reportOf({ usageProvenance: 'complete', ...counts });
+  const max = Number.MAX_SAFE_INTEGER;
+  for (const counts of [
+    { inputTokens: 7 },
+    { outputTokens: 3 },
+    { inputTokens: 7, outputTokens: 3, totalTokens: 11 },
+    { inputTokens: 7, outputTokens: 3, totalTokens: 9 },
+    { inputTokens: 7.5, outputTokens: 3 },
+    { inputTokens: 7, outputTokens: -3 },
+    { inputTokens: max, outputTokens: 1 },
+    { inputTokens: 2 ** 60, outputTokens: 1 },
+    { inputTokens: '7', outputTokens: 3 },
+  ])
+    assert.deepEqual(await complete(counts), { provenance: 'unknown' }, JSON.stringify(counts));
+  assert.deepEqual(await complete({ inputTokens: max - 1, outputTokens: 1, totalTokens: max }), {
+    provenance: 'reported',
+    tokens: { input: max - 1, output: 1 },
+  });
+  assert.deepEqual(await reportOf({ inputTokens: 7, outputTokens: 3, usageProvenance: 'estimated' }), {
+    provenance: 'unknown',
+  });
+});
+
+test('A53 K2 a part that is more than its whole is no count, nor one whose whole is not known', async () => {
+  const parts = { cacheReadTokens: 8, cacheWriteTokens: 9, reasoningTokens: 4 };
+  assert.deepEqual(await reportOf({ inputTokens: 7, outputTokens: 3, ...parts, usageProvenance: 'complete' }), {
+    provenance: 'reported',
+    tokens: { input: 7, output: 3, cacheWrite: 9 },
+  });
+  assert.deepEqual(await reportOf({ ...parts, cacheWriteTokens: 2 ** 60, usageProvenance: 'partial' }), {
+    provenance: 'partial',
+  });
+  assert.deepEqual(await reportOf({ inputTokens: 8, outputTokens: 4, ...parts, usageProvenance: 'partial' }), {
+    provenance: 'partial',
+    tokens: { input: 8, output: 4, cacheRead: 8, cacheWrite: 9, reasoning: 4 },
+  });
+});
+
+test('K2 another provider alone is a changed route as well, and so are both', async () => {
+  const usage = { inputTokens: 7, outputTokens: 3, usageProvenance: 'partial' };
+  const raw = async (route) => (await reportOf({ ...usage, ...route })).raw;
+  assert.deepEqual(await raw({ providerId: 'q' }), { providerId: 'q' });
+  assert.deepEqual(await raw({ providerId: 'q', modelId: 'm' }), { providerId: 'q', modelId: 'm' });
+  assert.deepEqual(await raw({ providerId: 'q', modelId: 'n' }), { providerId: 'q', modelId: 'n' });
+  assert.equal(await raw({ providerId: 'p' }), undefined);
+});
+
 test('K2 K3 cache, reasoning and a changed route are on record', async () => {
   const metadata = {
     inputTokens: 7,

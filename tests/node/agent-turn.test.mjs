@@ -205,6 +205,30 @@ test('a tool is given its checked arguments, a signal, its call id and a key tha
   assert.equal(keys[0], keys[1]);
 });
 
+test('a key tells calls apart by tool, arguments, turn, and how often the same call was made', async () => {
+  const keysOf = async (turnId, ...calls) => {
+    const keys = [];
+    const noted = (name) => tool(name, (_args, { idempotencyKey }) => keys.push(idempotencyKey));
+    const provider = scripted(...calls.map((call) => calling(call)), reply('ok'));
+    const lease = await open({ provider, tools: [noted('pay'), noted('ask')] });
+    await lease.session.runTurn({ ...turn('a1'), turnId }, execution());
+    await lease.release();
+    return keys;
+  };
+  const keys = await keysOf(
+    'one',
+    ['t', 'pay', '{"sum":3,"to":"ana"}'],
+    ['t', 'pay', { sum: 4, to: 'ana' }],
+    ['t', 'ask', { sum: 3, to: 'ana' }],
+    ['t', 'pay', '{"to":"ana", "sum":3.0}'],
+  );
+  assert.equal(new Set(keys).size, 4);
+  const [first] = await keysOf('one', ['another id', 'pay', '{"to":"ana","sum":3}']);
+  assert.equal(first, keys[0]);
+  const [other] = await keysOf('two', ['t', 'pay', '{"sum":3,"to":"ana"}']);
+  assert.notEqual(other, keys[0]);
+});
+
 test('maxRounds: the last round offers no tools, and a model that still calls one fails the turn', async () => {
   const again = tool('again', () => 'more');
   const call = () => calling(['t', 'again', {}]);

@@ -4,8 +4,9 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { createRoundtable, externalParticipant, RoundtableError } from 'agent-roundtable';
+import { agentParticipant, createRoundtable, externalParticipant, RoundtableError } from 'agent-roundtable';
 import { virtualClock } from 'agent-roundtable/testing';
+import { open, scripted, unhandled } from './support/agent.mjs';
 import {
   agent,
   conversation,
@@ -185,6 +186,36 @@ describe('C37 dispose', () => {
       release: async () => released.resolve('released'),
     });
     assert.equal(await released.promise, 'released');
+  });
+
+  test('C37 A89 while an agent is made that does not open, or would: the run is cancelled, its options are disposed of', async () => {
+    for (const [made, disposals] of [
+      [new Error('no network'), 0],
+      [{ model: 7 }, 1],
+      [{ model: 'm' }, 1],
+    ]) {
+      const [asked, making] = [deferred(), deferred()];
+      const provider = scripted();
+      let disposed = 0;
+      const a = agentParticipant({
+        id: 'a',
+        runtime: { id: 'agent', version: '1' },
+        createAgent: () => asked.resolve() ?? making.promise,
+      });
+      const roundtable = conversation([a], { selector: decisions(speak('a')) });
+      const seen = await unhandled(async () => {
+        const run = roundtable.run();
+        await asked.promise;
+        const disposal = roundtable.dispose();
+        await settled(5);
+        if (made instanceof Error) making.reject(made);
+        else making.resolve({ provider, ...made, dispose: () => void disposed++ });
+        await disposal;
+        assert.equal((await run).status, 'cancelled');
+      });
+      assert.deepEqual([seen, disposed, provider.requests], [[], disposals, []]);
+      await (await open({ provider })).release();
+    }
   });
 
   test('C36 C37 nor does a release that never ends, which is reported', async () => {

@@ -29,8 +29,8 @@ async function settled(extra = {}) {
   return checkpoint;
 }
 
-async function parked() {
-  const lease = await open(make({ provider: scripted(calling(['t', 'write', {}])) }));
+async function parked(...calls) {
+  const lease = await open(make({ provider: scripted(calling(...(calls.length > 0 ? calls : [['t', 'write', {}]]))) }));
   const { requests } = await lease.session.runTurn(turn('a1'), execution());
   const checkpoint = await lease.session.checkpoint();
   await lease.release();
@@ -80,6 +80,19 @@ describe('what it holds', () => {
     await lease.release();
   });
 
+  test('A37 a receipt names every request, in the order in which they were made', async () => {
+    const { requests, checkpoint } = await parked(['t', 'write', {}], ['u', 'write', { n: 2 }], ['v', 'write', {}]);
+    assert.equal(requests.length, 3);
+    assert.deepEqual(
+      checkpoint.data.pending.requestIds,
+      requests.map(({ id }) => id),
+    );
+    const lease = await open(make(), { checkpoint });
+    assert.deepEqual(await lease.session.checkpoint(), checkpoint);
+    assert.deepEqual(await resume(lease, requests), { kind: 'speak', content: 'done' });
+    await lease.release();
+  });
+
   test('A43 A75 no construction input, credential, callable or record is in it', async () => {
     const canary = (name) => `canary-${name}`;
     const write = noting('write', canary('result'), { description: canary('description'), secret: canary('tool') });
@@ -123,6 +136,74 @@ describe('what it holds', () => {
     await again.session.runTurn(turn('a2'), execution());
     assert.deepEqual(provider.requests[0].messages[2].metadata, metadata);
     await again.release();
+  });
+
+  test('A40 A41 A42 only dates, and objects whose one key looks like a tag, are written differently', async () => {
+    const metadata = {
+      date: { $date: 'x' },
+      escape: { $escaped: [new Date(7)] },
+      more: { $date: 'x', $escaped: 'y' },
+      none: {},
+      real: new Date(7),
+    };
+    const lease = await open(make({ provider: scripted(reply('x', { metadata })) }));
+    await lease.session.runTurn(turn('a1'), execution());
+    const [, { metadata: coded }] = (await lease.session.checkpoint()).append;
+    const $date = '1970-01-01T00:00:00.007Z';
+    assert.deepEqual(coded, {
+      date: { $escaped: { $date: 'x' } },
+      escape: { $escaped: { $escaped: [{ $date }] } },
+      more: { $date: 'x', $escaped: 'y' },
+      none: {},
+      real: { $date },
+    });
+    await lease.release();
+  });
+
+  test('A36 what a message of each kind holds is restored, member by member', async () => {
+    const said = reply('first', { parts: [{ type: 'text', when: new Date(6) }], metadata: { seen: new Date(5) } });
+    const call = calling(['t', 'write', { n: 1 }]);
+    const allowed = { permissions: { allow: ['*'] } };
+    const lease = await open(make({ provider: scripted(call, said), ...allowed }));
+    await lease.session.runTurn(turn('a1'), execution());
+    const checkpoint = JSON.parse(JSON.stringify(await lease.session.checkpoint()));
+    await lease.release();
+    const provider = scripted(reply('second'));
+    const again = await open(make({ provider, ...allowed }), { checkpoint });
+    await again.session.runTurn(turn('a2'), execution());
+    const [, asked, called, result, last] = provider.requests[0].messages;
+    assert.deepEqual([asked.role, asked.content], ['user', '### From ana\n> hello']);
+    assert.deepEqual(called, { ...call, content: null });
+    assert.deepEqual(
+      { ...result, id: '', timestamp: 0 },
+      {
+        id: '',
+        role: 'tool',
+        content: 'write ran',
+        timestamp: 0,
+        state: 'complete',
+        toolCallId: 't',
+        name: 'write',
+      },
+    );
+    assert.deepEqual(last, said);
+    await again.release();
+  });
+
+  test('A36 a turn that failed after its tools ran is in no checkpoint', async () => {
+    const failing = () => Promise.reject(new Error('503'));
+    const provider = scripted(calling(['t', 'read', {}]), failing, reply('second'));
+    const lease = await open(make({ provider, tools: [noting('read')] }));
+    await assert.rejects(lease.session.runTurn(turn('a1'), execution()), /503/);
+    assert.deepEqual((await lease.session.checkpoint()).append, []);
+    await lease.session.runTurn(turn('a2'), execution());
+    const { append } = await lease.session.checkpoint();
+    assert.deepEqual(
+      append.map(({ content }) => content),
+      ['### From ana\n> hello', 'second'],
+    );
+    assert.equal(provider.requests[2].messages.length, 2, 'nor in what the model is shown');
+    await lease.release();
   });
 
   test('A77 its version is among those declared, with continuation and metering', async () => {
@@ -191,6 +272,13 @@ describe('what it refuses', () => {
       }
     }
     for (const data of [null, 7, 'x', []]) await refused({ ...checkpoint, data }, /data/);
+    const long = 'x'.repeat(513);
+    for (const [change, says] of [
+      [{ sessionId: long }, /sessionId: expected a string of 1 to 512/],
+      [{ pending: { ...pending, executionId: long } }, /executionId: expected a string of 1 to 512/],
+      [{ pending: { ...pending, requestIds: ['r', long] } }, /requestIds\[1\]: expected a string of 1 to 512/],
+    ])
+      await refused({ ...checkpoint, data: { ...checkpoint.data, ...change } }, says);
     await (await open(make(), { checkpoint: { ...checkpoint, data: { ...checkpoint.data, extra: 1 } } })).release();
   });
 
@@ -215,6 +303,61 @@ describe('what it refuses', () => {
     await refused({ ...checkpoint, append: [first, { ...second, toolCalls }] }, /tool call without a result/);
   });
 
+  test('A39 K11 every date and escape that is not as it was written', async () => {
+    const checkpoint = await settled();
+    const [first, second] = checkpoint.append;
+    for (const $date of [
+      '2027-01-05T08:00:01Z',
+      '2027-01-05T08:00:01.5Z',
+      '2027-01-05T08:00:01.000z',
+      '2027-01-05T09:00:01.000+01:00',
+      '2027-01-05 08:00:01.000Z',
+      '+002027-01-05T08:00:01.000Z',
+      '2027-02-30T08:00:01.000Z',
+      '2027-01-05',
+      ' 2027-01-05T08:00:01.000Z',
+      '',
+      7,
+      null,
+    ]) {
+      await refused({ ...checkpoint, append: [{ ...first, timestamp: { $date } }, second] }, /append\[0\]\.timestamp/);
+      const metadata = { list: [{ $date }] };
+      await refused({ ...checkpoint, append: [first, { ...second, metadata }] }, /append\[1\]\.metadata\.list\[0\]/);
+    }
+    for (const $escaped of [7, 'x', null, [], {}, { a: 1 }, { $date: 'x', a: 1 }]) {
+      const metadata = { odd: { $escaped } };
+      await refused({ ...checkpoint, append: [first, { ...second, metadata }] }, /append\[1\]\.metadata\.odd/);
+    }
+  });
+
+  test('A39 K11 a history in which a call has no result, two, or another one’s', async () => {
+    const checkpoint = await settled();
+    const [first, second] = checkpoint.append;
+    const call = (...ids) => ({
+      ...second,
+      content: null,
+      toolCalls: ids.map((id) => ({ id, type: 'function', function: { name: 'write', arguments: '{}' } })),
+    });
+    const result = (toolCallId) => ({ ...first, role: 'tool', content: 'x', toolCallId, name: 'write' });
+    const good = [first, call('t', 'u'), result('t'), result('u'), second];
+    await (await open(make(), { checkpoint: { ...checkpoint, append: good } })).release();
+    const { toolCallId: _, ...unnamed } = result('t');
+    for (const [append, says] of [
+      [[first, call('t', 'u'), result('u'), result('t'), second], /append\[2\]/],
+      [[first, call('t'), result('t'), result('t'), second], /append\[3\]/],
+      [[first, call('t', 'u'), result('t'), second], /append\[3\]/],
+      [[first, call('t'), result('v'), second], /append\[2\]/],
+      [[first, call('t'), first, result('t')], /append\[2\]/],
+      [[first, call('t'), unnamed, second], /append\[2\]\.toolCallId/],
+      [[first, second, result('t')], /append\[2\]/],
+      [[first, call('t')], /append/],
+      [[{ ...call('t'), role: 'user', content: 'x' }, result('t')], /append\[0\]\.toolCalls/],
+      [[{ ...first, content: null }, second], /append\[0\]\.content/],
+      [[first, call('t'), { ...result('t'), content: null }, second], /append\[2\]\.content/],
+    ])
+      await refused({ ...checkpoint, append }, says);
+  });
+
   test('A75 another environment, conversation or participant', async () => {
     for (const checkpoint of [await settled(), (await parked()).checkpoint]) {
       await refused(checkpoint, /environment/, { environment: '/home/bo' });
@@ -231,6 +374,10 @@ describe('what it refuses', () => {
       [{ systemMessage: 'be long' }, ['systemMessage']],
       [{ tools: [] }, ['tools']],
       [{ permissions: {} }, []],
+      [{ tools: [noting('write', 'x', { description: 'another' })] }, ['tools']],
+      [{ tools: [noting('write', 'x', { parameters: { type: 'object', required: [] } })] }, ['tools']],
+      [{ tools: [noting('write', 'x', { idempotent: true })] }, []],
+      [{ tools: [noting('write'), noting('more')], systemMessage: undefined }, ['systemMessage', 'tools']],
     ];
     for (const [extra, changed] of changes) {
       const events = [];
@@ -251,7 +398,20 @@ describe('what it refuses', () => {
     await refused(checkpoint, /model/, { model: 'other' });
     await refused(checkpoint, /systemMessage/, { systemMessage: 'be long' });
     await refused(checkpoint, /tools/, { tools: [noting('write'), noting('more')] });
+    const other = (extra) => ({ tools: [noting('write', 'x', extra)] });
+    await refused(checkpoint, /tools/, other({ description: 'another' }));
+    await refused(checkpoint, /tools/, other({ parameters: { type: 'object', required: [] } }));
+    await refused(checkpoint, /tools/, { tools: [] });
     await (await open(make({ permissions: {} }), { checkpoint })).release();
+  });
+
+  test('K11 the order in which tools are given counts for nothing', async () => {
+    const [one, two] = [() => noting('write'), () => noting('read')];
+    const lease = await open(make({ provider: scripted(calling(['t', 'write', {}])), tools: [one(), two()] }));
+    await lease.session.runTurn(turn('a1'), execution());
+    const checkpoint = await lease.session.checkpoint();
+    await lease.release();
+    await (await open(make({ tools: [two(), one()] }), { checkpoint })).release();
   });
 });
 

@@ -149,6 +149,46 @@ test('A89 K8 options of a session that its checkpoint refuses are disposed of, a
   await (await open({ provider })).release();
 });
 
+test('A75 A89 K8 a checkpoint that is refused for its environment disposes of what was made for it, once', async () => {
+  const first = await open({ provider: scripted(), environment: '/home/ana' });
+  const checkpoint = await first.session.checkpoint();
+  await first.release();
+  const [provider, write] = [scripted(), noting('write')];
+  const log = [];
+  const dispose = async () => {
+    await settle();
+    log.push('disposed');
+  };
+  const opening = open({ provider, tools: [write], environment: '/home/bo', dispose }, { checkpoint });
+  await settle();
+  await assert.rejects(open({ provider }), { code: 'resource-reused' }, 'nothing is free before it has ended');
+  await assert.rejects(opening, { code: 'checkpoint-invalid', message: /environment/ });
+  assert.deepEqual(log, ['disposed']);
+  await (await open({ provider, tools: [write], environment: '/home/ana' }, { checkpoint })).release();
+});
+
+test('A19 K7 a session that is released again frees neither objects nor name of the one that has them since', async () => {
+  const provider = scripted();
+  const first = await open({ provider });
+  await first.release();
+  const second = await open({ provider });
+  await first.release();
+  await assert.rejects(open({ provider }, { conversationId: 'other' }), { code: 'resource-reused' });
+  await assert.rejects(open({ provider: scripted() }), { code: 'resource-reused', message: /is open already/ });
+  await second.release();
+
+  const client = { name: 'client' };
+  const { factory } = runtimeParticipant({ ...named, createRuntime: () => ({ run() {}, resources: [client] }) });
+  const openRuntime = (conversationId) => factory.openSession({ conversationId, participantId: 'x' });
+  const one = await openRuntime('c');
+  await one.release();
+  const two = await openRuntime('c');
+  await one.release();
+  await assert.rejects(openRuntime('d'), { code: 'resource-reused', message: /client/ });
+  await two.release();
+  await (await openRuntime('d')).release();
+});
+
 test('options of the wrong type are refused by name', async () => {
   const cases = [
     [{ environment: 7 }, /environment/],
