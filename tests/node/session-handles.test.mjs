@@ -4,8 +4,10 @@ import { test } from 'node:test';
 import { createRoundtable, MemoryConversationStore, sessionParticipant } from 'agent-roundtable';
 import { fileStore } from 'agent-roundtable/node';
 import { runtimeParticipant } from 'agent-roundtable/runtime';
+import { virtualClock } from 'agent-roundtable/testing';
 import { calling, reply, tool } from './support/agent.mjs';
-import { load } from './support/stored.mjs';
+import { deferred } from './support/conversations.mjs';
+import { durable, load } from './support/stored.mjs';
 import { temporary } from './support/teams.mjs';
 
 const runtime = { id: 'bot', version: '1' };
@@ -97,4 +99,44 @@ for (const [kind, make] of Object.entries(kinds)) {
       await Promise.all([first.dispose(), second.dispose()]);
     });
   }
+}
+
+for (const [kind, make] of Object.entries(kinds)) {
+  test(`F a handle that lost its record while a session opened stands in no other handle's way (${kind})`, async () => {
+    const identity = 'one store';
+    const store = durable(undefined, { identity });
+    const clock = virtualClock();
+    const [claimed, opening, open] = [deferred(), deferred(), deferred()];
+    const { factory, ...rest } = make();
+    const openSession = async (context) => {
+      opening.resolve();
+      await open.promise;
+      return factory.openSession(context);
+    };
+    const claim = async (...args) => {
+      const given = await store.claim(...args);
+      claimed.resolve(given);
+      return given;
+    };
+    const first = createRoundtable({
+      conversationId: 'c',
+      participants: [{ ...rest, factory: { ...factory, openSession } }],
+      limits,
+      recovery: 'durable',
+      clock,
+      store: durable(store, { claim, identity }),
+    });
+    const run = first.run();
+    await opening.promise;
+    await store.release(await claimed.promise);
+    await clock.advance(15_000); // it renews its claim, and hears that it is gone
+    open.resolve();
+    await assert.rejects(run, { code: 'stale-claim' });
+    const { turns } = await load('c', store, [make()]).catch((error) => error);
+    const second = await load('c', store, [make()], undefined, { unsettled: 'reconcile' });
+    const { revision: expectedRevision } = second.snapshot();
+    await second.reconcile({ turnId: turns[0].turnId, expectedRevision, by: 'a test', decision: { kind: 'retry' } });
+    assert.equal((await second.run()).status, 'limited');
+    await Promise.all([first.dispose(), second.dispose()]);
+  });
 }

@@ -1,7 +1,7 @@
 // Conversations in files.
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, unlink, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
@@ -134,6 +134,42 @@ describe('file store', () => {
         const error = { code: 'invalid-record', message: /damaged: (000002\.json|batch 2)/ };
         await assert.rejects(another({ clockSkewMs: 0 }).load('c'), error, JSON.stringify(damage));
       }
+    },
+  );
+
+  inDirectory(
+    'F a file that is missing, or in the place of another, is damage, and nothing is written',
+    async (made) => {
+      const { directory, store, another } = made;
+      await store.create(record('c'));
+      const claim = await store.claim('c', 'me', 1000);
+      for (let revision = 1; revision < 4; revision++) await store.append(batch(revision, { claim }));
+      await store.release(claim);
+      const files = await filesOf(directory);
+      const [begun, created, claimed, second, third, fourth] = files.sort();
+      const texts = new Map(await Promise.all(files.map(async (file) => [file, await readFile(file, 'utf8')])));
+      const refused = async (title) => {
+        const host = another({ clockSkewMs: 0 });
+        await assert.rejects(host.load('c'), { code: 'invalid-record', message: /damaged: 00000\d\.json/ }, title);
+        await assert.rejects(host.claim('c', 'other', 1000), { code: 'invalid-record' }, title);
+        for (const [file, text] of texts) await writeFile(file, text);
+      };
+      for (const file of [begun, created, claimed, second, third, fourth]) {
+        await unlink(file);
+        await refused(`without ${file}`);
+      }
+      for (const [file, of] of [
+        [third, second],
+        [fourth, created],
+        [second, fourth],
+        [created, third],
+      ]) {
+        await writeFile(file, texts.get(of));
+        await refused(`${of} in the place of ${file}`);
+      }
+      await writeFile(claimed, texts.get(claimed).replace('"fence":1', '"fence":7'));
+      await refused('a fence that was not next');
+      assert.equal((await another({ clockSkewMs: 0 }).load('c')).batches.length, 4);
     },
   );
 

@@ -101,9 +101,15 @@ describe(`sqlite store, ${driver}`, { skip }, () => {
   onFile('F a damaged database or value is invalid-record', async ({ path, store, another }) => {
     await store.create(record('c'));
     const raw = new Database(path);
-    raw.exec("UPDATE batches SET entries = '[\"one'");
+    for (const damage of [
+      'SET snapshot_revision = 1',
+      ...[`'["one'`, `'{}'`, `'[7]'`, `'null'`, 'NULL'].map((entries) => `SET entries = ${entries}`),
+    ]) {
+      raw.exec(`UPDATE ${damage.includes('entries') ? 'batches' : 'conversations'} ${damage}`);
+      await assert.rejects(store.load('c'), { code: 'invalid-record' }, damage);
+      raw.exec('UPDATE conversations SET snapshot_revision = NULL');
+    }
     raw.close();
-    await assert.rejects(store.load('c'), { code: 'invalid-record' });
     await store.close();
     await writeFile(path, (await readFile(path)).fill(7));
     await assert.rejects(another({ clockSkewMs: 0 }).load('c'), { code: 'invalid-record' });

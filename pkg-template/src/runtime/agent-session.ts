@@ -69,6 +69,8 @@ export async function openAgentSession(
     if (changed.length > 0) setting.onChange(changed);
     const opened = { setting, agent, handle, history: new History(agent.systemMessage, history) };
     const session = make({ ...opened, sessionId: sessionId ?? '' });
+    // Its turn may never run, where its handle lost the record while it opened.
+    setting.name?.rest();
     return { session, release: () => session.release() };
   } catch (error) {
     await disposeQuietly(setting.options);

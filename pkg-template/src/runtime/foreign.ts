@@ -69,6 +69,7 @@ export function runtimeParticipant(options: ForeignParticipantOptions): AgentPar
         const render = options.render ?? renderSharedIncrement;
         const setting = { runtime, sessionId, name, place, environment, journal, render, settleTimeoutMs, free };
         const session = new RuntimeSession(setting, restored);
+        name.rest();
         return { session, release: () => session.release() };
       } catch (error) {
         await disposeQuietly(runtime);

@@ -32,8 +32,8 @@ export class SessionName {
     SessionName.#holders.set(this.#key, this);
   }
 
-  /** A turn is over, or parked. */
-  rest(isParked: boolean): void {
+  /** The session is open and runs no turn yet, or a turn of it is over, or parked. */
+  rest(isParked = false): void {
     if (isParked || this.#hasRecord) this.giveUp();
   }
 

@@ -79,11 +79,19 @@ export async function openView(home: string): Promise<View | undefined> {
     if (incarnation === undefined) return undefined;
     const folder = join(home, incarnation);
     const epochs = (await namesIn(folder)).map((name) => Number(/^epoch-(\d{6,})$/.exec(name)?.[1] ?? 0));
-    const view = readEpoch(folder, Math.max(0, ...epochs));
-    if (view === undefined) continue; // moved away meanwhile
+    const epoch = Math.max(0, ...epochs);
+    const written = await lastNumber(epochFolder({ folder, epoch }));
+    const view = readEpoch(folder, epoch);
+    if (view === undefined) {
+      if (existsSync(epochFolder({ folder, epoch }))) throw damaged(numbered(0));
+      continue; // moved away meanwhile
+    }
     const found = await catchUp(view);
     if (found === 'deleted') return undefined;
-    if (found === 'read') return view;
+    if (found !== 'read') continue;
+    // Nobody leaves a gap, so what was listed before has been read.
+    if (view.epoch === epoch && view.at < written) throw damaged(`${numbered(view.at + 1)}, which is missing`);
+    return view;
   }
   throw tooBusy();
 }
@@ -148,11 +156,14 @@ function apply(view: View, happening: Happening, text: string): void {
   view.at += 1;
   view.units += text.length;
   if ('claimed' in happening) {
+    const { fence } = happening.claimed;
+    if (fence !== state.fence && fence !== state.fence + 1) throw damaged(numbered(view.at));
     view.state = { ...state, claim: happening.claimed, fence: happening.claimed.fence };
   } else if ('released' in happening) {
     view.state = { ...state, claim: null };
   } else if ('revision' in happening) {
     const { revision, operationId, summary, snapshot } = happening;
+    if (revision !== state.revision + 1) throw damaged(numbered(view.at));
     view.receipts.set(operationId, revision);
     view.numbers.set(revision, view.at);
     const latest = snapshot === undefined ? state.snapshot : { revision, file: snapshot };
@@ -160,6 +171,12 @@ function apply(view: View, happening: Happening, text: string): void {
   } else {
     throw damaged(numbered(view.at));
   }
+}
+
+/** The last number that was taken in an epoch. */
+async function lastNumber(epoch: string): Promise<number> {
+  const numbers = (await namesIn(epoch)).map((name) => Number(/^(\d{6,})\.json$/.exec(name)?.[1] ?? 0));
+  return Math.max(0, ...numbers);
 }
 
 function readEpoch(folder: string, epoch: number): View | undefined {

@@ -110,8 +110,9 @@ class SqliteConversations implements SqliteStore {
       const batches = this.#batches(row.number, (at ?? 0) + 1, revision);
       const found = { conversationId, kind, schemaVersion, revision, summary, batches };
       if (at === null) return found;
-      const state = this.#statement('SELECT state FROM snapshots WHERE conversation = ?').get(row.number);
-      return { ...found, snapshot: { revision: at, state: decoded<string>((state as { state: string }).state) } };
+      const latest = this.#statement('SELECT state FROM snapshots WHERE conversation = ?').get(row.number);
+      if (latest === undefined) throw new RoundtableError('invalid-record', 'a snapshot is missing in the database');
+      return { ...found, snapshot: { revision: at, state: decoded<string>((latest as { state: string }).state) } };
     });
   }
 
