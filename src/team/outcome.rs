@@ -126,7 +126,7 @@ impl State {
     fn requests_of(&self, at: usize, member: &Member) -> Vec<Request> {
         let (Status::Paused { reason, ask }, Some(turn)) = (&member.status, &member.turn) else { return Vec::new() };
         let base = Request {
-            id: format!("{}/pause", turn.position).into(),
+            id: pause_id(&turn.position),
             reason: reason.clone(),
             kind: RequestKind::Approval,
             participant_id: self.id(at),
@@ -169,6 +169,11 @@ impl State {
         });
         queued.collect()
     }
+}
+
+/// The id of a turn's request that its member did not make itself.
+pub(super) fn pause_id(position: &Id) -> Id {
+    format!("{position}/pause").into()
 }
 
 /// The code of a run that ended at a member's cap.

@@ -5,6 +5,7 @@ use super::definition::Definition;
 use super::event::{
     Answered, Ask, At, AttemptStarted, Checkpointed, Completed, Created, Event, Failed, Paused, SelfMention,
 };
+use super::outcome::pause_id;
 use super::result::Post;
 use crate::record::execution::Records;
 use crate::record::fold::Refusal;
@@ -313,7 +314,10 @@ impl State {
             if let Some(turn) = &mut member.turn {
                 turn.open = None;
                 turn.retried = false;
-                turn.answers.clear();
+                // An agent that was answered goes on from those answers, however its attempt ended.
+                let goes_on = matches!(e.request, Ask::Uncertain(_));
+                let asked_itself = |answer: &ParticipantResponse| answer.request.id != pause_id(&e.position);
+                turn.answers.retain(|answer| goes_on && asked_itself(answer));
             }
         }
         Ok(())

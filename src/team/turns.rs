@@ -3,6 +3,7 @@
 use super::decision::Decision;
 use super::event::{Ask, At, AttemptStarted, Checkpointed, Completed, Event, Failed, Paused};
 use super::machine::{Effect, Machine};
+use super::outcome::pause_id;
 use super::state::{Message, State, check_reason};
 use crate::conversation::effect::ServiceRefusal;
 use crate::conversation::error::{RoundtableError, Thrown};
@@ -194,6 +195,8 @@ impl Machine {
         let turn = state.turn.as_ref()?;
         let input = self.head.input(member).ok()?;
         let runtime = self.traits.get(member).and_then(|traits| traits.runtime.as_ref());
+        // What a host says of an attempt is for functions; to an agent it says it by going on.
+        let asked_itself = |answer: &ParticipantResponse| answer.request.id != pause_id(&turn.position);
         let agent = runtime.map(|_| AgentTurn {
             purpose: self.head.purpose(member),
             messages: self.unread(member, &input.messages, state.consumed),
@@ -206,7 +209,7 @@ impl Machine {
             group: self.head.group(turn.batch),
             base_revision: self.keeper.revision(),
             input: input.json,
-            answers: turn.answers.clone(),
+            answers: turn.answers.iter().filter(|answer| runtime.is_none() || asked_itself(answer)).cloned().collect(),
             earlier: turn.earlier.clone(),
             retried: turn.retried,
             newer: self.head.newer_messages(member),

@@ -116,6 +116,55 @@ describe('an agent as a member', () => {
     });
   }
 
+  for (const [name, makeStore] of Object.entries(stores)) {
+    for (const by of ['position', 'request']) {
+      test(`T14 F what was answered is not asked again when its attempt is stopped; a host resumes it by ${by} (${name})`, async () => {
+        const store = await makeStore();
+        const keys = [];
+        const started = deferred();
+        const session = (ends, ...replies) =>
+          sessionParticipant({
+            id: 'bot',
+            runtime,
+            createSessionOptions: () => ({
+              provider: provider(...replies),
+              model: 'm',
+              tools: [
+                tool('write', (_, { idempotencyKey }) => {
+                  keys.push(idempotencyKey);
+                  started.resolve();
+                  return ends ? { ok: true } : new Promise(() => {});
+                }),
+              ],
+            }),
+            settleTimeoutMs: 20,
+          });
+        const alone = { runId: 'r', definition: definition(['bot'], {}), store };
+        const one = team({ ...alone, members: { bot: session(false, calling(['t1', 'write', { path: 'a' }])) } });
+        const [request] = (await one.run()).requests;
+        const controller = new AbortController();
+        const answer = { requestId: request.id, responseId: 'yes', response: { kind: 'approval', approved: true } };
+        const answered = one.resume(answer, { signal: controller.signal });
+        await started.promise;
+        controller.abort();
+        await answered;
+        await one.dispose();
+
+        const again = await loadTeam({ runId: 'r', store, members: { bot: session(true, reply('done')) } });
+        const paused = await again.run();
+        const [unknown] = paused.requests;
+        assert.deepEqual([paused.requests.length, unknown.kind, keys.length], [1, 'reconciliation', 1]);
+        const response = { kind: 'reconciliation', data: 'again' };
+        const outcome = await again.resume(
+          by === 'position' ? { position: unknown.turnId } : { requestId: unknown.id, responseId: 'again', response },
+        );
+        assert.deepEqual([outcome.status, outcome.output.agents[0].result], ['completed', { summary: 'done' }]);
+        assert.deepEqual(keys, [keys[0], keys[0]], 'the action that was approved, and no other');
+        await again.dispose();
+      });
+    }
+  }
+
   test('what restores a saved state must be of the runtime that saved it', async () => {
     const store = fileStore({ directory: await temporary() });
     const { members } = scripted({ writer: [says('x', post('lobby', 'hi', 'bot'))] });

@@ -263,7 +263,9 @@ impl Shadow {
         };
         let member = &mut self.members[at];
         (member.requests, member.status) = (requests, Status::Paused(reason));
-        member.answers.clear();
+        // An agent that was answered goes on from those answers, however its attempt ended.
+        let goes_on = request.get("uncertain").is_some();
+        member.answers.retain(|answered| goes_on && *answered != format!("{position}/pause"));
         Ok(())
     }
 
