@@ -1,10 +1,12 @@
 // What a session writes down, and where.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { createRoundtable, roundRobin, sessionParticipant } from 'agent-roundtable';
 import { openDefaultJournal } from 'agent-roundtable/testing';
 import { calling, deferred, execution, reply, scripted, services, settle, turn } from './support/agent.mjs';
 import { call, done, parked, reopened } from './support/parked.mjs';
 import { arrayJournal, noting, open, resume } from './support/session.mjs';
+import { durable } from './support/stored.mjs';
 
 describe('the journal of an execution', () => {
   test('A71 with the default journal, the records are there while something waits and gone when it settled', async () => {
@@ -27,6 +29,60 @@ describe('the journal of an execution', () => {
     const journal = openDefaultJournal(sessionId);
     assert.deepEqual([...(await journal.read('a1')), ...(await journal.read('a2'))], []);
     await lease.release();
+  });
+
+  test('A71 in a conversation, an attempt that the host has settled leaves no records once a turn has', async () => {
+    const began = deferred();
+    const hanging = noting('write', () => {
+      began.resolve();
+      return new Promise(() => {});
+    });
+    let asked = 0;
+    const participant = sessionParticipant({
+      id: 'bot',
+      runtime: { id: 'r', version: '1' },
+      settleTimeoutMs: 20,
+      createSessionOptions: () => ({
+        provider: scripted(asked++ === 0 ? call() : reply('done')),
+        model: 'm',
+        tools: [hanging],
+        permissions: { allow: ['*'] },
+      }),
+    });
+    const store = durable(undefined, { identity: 'here' });
+    const limits = { maxTurnsPerRun: 1, settleTimeoutMs: 20 };
+    const attempts = [];
+    const table = createRoundtable({
+      conversationId: 'c',
+      participants: [participant],
+      selector: roundRobin(),
+      store,
+      recovery: 'none',
+      limits,
+      onEvent: ({ attemptId }) => void (attemptId && attempts.push(attemptId)),
+    });
+    const controller = new AbortController();
+    const running = table.run({ signal: controller.signal });
+    await began.promise;
+    controller.abort();
+    await running;
+    const journal = openDefaultJournal(JSON.stringify(['c', 'bot']), 'identity here');
+    const kept = (await Promise.all(attempts.map((id) => journal.read(id)))).flat();
+    assert.ok(
+      kept.some(({ kind }) => kind === 'tool-intent'),
+      'while nobody has decided, they stay',
+    );
+    const refused = await table.run().catch((error) => error);
+    const { revision: expectedRevision } = table.snapshot();
+    const fresh = await open({ provider: scripted(), tools: [noting('write')] });
+    const { version, data } = await fresh.session.checkpoint();
+    await fresh.release();
+    const outcome = { kind: 'speak', content: 'it was written' };
+    const decision = { kind: 'settle', outcome, checkpoint: { version, data } };
+    await table.reconcile({ turnId: refused.turns[0].turnId, expectedRevision, by: 'host', decision });
+    await table.run();
+    assert.deepEqual((await Promise.all(attempts.map((id) => journal.read(id)))).flat(), []);
+    await table.dispose();
   });
 
   test('every step of a turn is on record, in order, with an intent before its effect', async () => {

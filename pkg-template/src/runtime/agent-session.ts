@@ -151,6 +151,7 @@ export class AgentSession implements ParticipantSession {
     journal: ExecutionJournal,
   ): Promise<ParticipantOutcome> {
     this.refuseReleased();
+    this.refuseBusy();
     const { agent, handle, history, sessionId, setting } = this.opened;
     const { settleTimeoutMs } = setting;
     const done = this.#use();
@@ -158,11 +159,9 @@ export class AgentSession implements ParticipantSession {
     const parts = { agent, handle, history, turn, from, options, sessionId, settleTimeoutMs, journal, use };
     const running = new AgentTurn(parts);
     const ending = running.run().finally(done);
-    // A second turn at the same time is refused, and is not what a release has to wait for.
-    const isFirst = this.#running === undefined;
-    if (isFirst) this.#running = { turn: running, over: ending.catch(() => undefined) };
+    this.#running = { turn: running, over: ending.catch(() => undefined) };
     const end = await ending.finally(() => {
-      if (isFirst) this.#running = undefined;
+      this.#running = undefined;
     });
     if (end.kind === 'decide' || end.kind === 'call')
       throw new RoundtableError('internal', 'a turn of a participant ended in a decision');
@@ -212,6 +211,10 @@ export class AgentSession implements ParticipantSession {
   // A call that never settles keeps its handle; the finaliser takes it then.
   #freeUnused(): void {
     if (this.#closed && this.#using === 0) this.opened.handle.free();
+  }
+
+  protected refuseBusy(): void {
+    if (this.#running !== undefined) throw new RoundtableError('busy', 'a turn is already running on this session');
   }
 
   protected refuseReleased(): void {

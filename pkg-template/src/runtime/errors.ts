@@ -121,6 +121,11 @@ export function isOutcomeUnknown(error: unknown): boolean {
   return isInstance(error, ExecutionError) && error.code === 'EXECUTION_RECOVERY_REQUIRED';
 }
 
+/** Whether an error says that a tool suspended its turn in a way that nobody can answer. */
+export function isUnsupportedWait(error: unknown): boolean {
+  return isInstance(error, RuntimeParticipantError) && error.code === 'unsupported-wait';
+}
+
 /**
  * A turn was aborted, and its journal had failed as well: `reason` is the signal's, `cause` the
  * journal's error. Named as abort errors are.

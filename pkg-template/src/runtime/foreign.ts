@@ -139,6 +139,7 @@ class RuntimeSession implements ParticipantSession {
       const problem = 'an execution of this session waits for answers, so no other turn can start';
       throw new ExecutionError('EXECUTION_RECOVERY_REQUIRED', problem);
     }
+    this.#refuseBusy();
     const input = renderInput(render, turn, !this.#state.firstTurnDone);
     const executionId = turn.attemptId;
     // A seed that is used again gives the same attempt ids again.
@@ -222,6 +223,10 @@ class RuntimeSession implements ParticipantSession {
     if (this.#released !== undefined) throw new RoundtableError('disposed', 'the session was released');
   }
 
+  #refuseBusy(): void {
+    if (this.#running !== undefined) throw new RoundtableError('busy', 'a turn is already running on this session');
+  }
+
   #journal(services: TurnServices): ExecutionJournal {
     const { journal, sessionId, place } = this.#setting;
     if (journal !== undefined) return journal;
@@ -236,7 +241,7 @@ class RuntimeSession implements ParticipantSession {
     start: Start,
   ): Promise<ParticipantOutcome> {
     this.#refuseReleased();
-    if (this.#running !== undefined) throw new RoundtableError('busy', 'a turn is already running on this session');
+    this.#refuseBusy();
     this.#setting.name.take();
     const left = new AbortController();
     const ending = this.#run(turn, options, executionId, records, start, left.signal);

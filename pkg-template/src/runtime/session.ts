@@ -15,7 +15,7 @@ import { changeTeller, type AgentContext, objectsOf, participant, type RuntimePa
 import { checkCallbacks, named } from './agent-options.js';
 import { AgentSession, openAgentSession, type OpenedSession } from './agent-session.js';
 import { adoptExecution, clearDefaultJournal, openDefaultJournal } from './default-journal.js';
-import { isOutcomeUnknown } from './errors.js';
+import { isOutcomeUnknown, isUnsupportedWait } from './errors.js';
 import { claim, SessionName } from './leases.js';
 import { renderSharedIncrement } from './render.js';
 import { settleTimeoutOf } from './stop.js';
@@ -88,9 +88,10 @@ class GatedSession extends AgentSession {
 
   override async runTurn(turn: ParticipantTurn, options: ParticipantExecutionOptions): Promise<ParticipantOutcome> {
     this.refuseReleased();
+    this.refuseBusy();
     this.#name.take();
-    // A seed that is used again gives the same attempt ids again.
-    clearDefaultJournal(this.opened.sessionId, [turn.attemptId], this.#place);
+    // A seed that is used again gives the same attempt ids again; what waits is left alone, whoever is refused.
+    if (!this.#parked) clearDefaultJournal(this.opened.sessionId, [turn.attemptId], this.#place);
     return this.#cleared(turn, options, () => super.runTurn(turn, options));
   }
 
@@ -100,6 +101,7 @@ class GatedSession extends AgentSession {
     options: ParticipantExecutionOptions,
   ): Promise<ParticipantOutcome> {
     this.refuseReleased();
+    this.refuseBusy();
     this.#name.take();
     const { handle, sessionId } = this.opened;
     const pending = handle.pending();
@@ -114,25 +116,35 @@ class GatedSession extends AgentSession {
     return openDefaultJournal(this.opened.sessionId, this.#place);
   }
 
+  /**
+   * In a conversation nothing else of the session can go on, so attempts that the host has settled by itself leave
+   * nothing either. Without one, sessions of other conversations may have the same name.
+   */
+  #clear(executions: readonly string[]): void {
+    clearDefaultJournal(this.opened.sessionId, this.#place === '' ? executions : undefined, this.#place);
+  }
+
   /** A turn that is over leaves no records; one that is parked may be taken over, one that was stopped goes on. */
   async #cleared(
     turn: ParticipantTurn,
     { signal }: ParticipantExecutionOptions,
     run: () => Promise<ParticipantOutcome>,
   ): Promise<ParticipantOutcome> {
-    const { handle, sessionId } = this.opened;
+    const { handle } = this.opened;
     const executions = [turn.attemptId, ...(turn.earlierAttempts ?? []), handle.pending() ?? turn.attemptId];
-    let goesOn = this.#parked;
+    let goesOn = false;
     try {
       const outcome = await run();
       this.#parked = outcome.kind === 'wait';
       goesOn = this.#parked;
       return outcome;
     } catch (error) {
-      goesOn ||= signal.aborted || isOutcomeUnknown(error);
+      // What can never be answered is given up, with what waited before it.
+      if (isUnsupportedWait(error)) this.#parked = handle.pending() !== undefined;
+      goesOn = this.#parked || signal.aborted || isOutcomeUnknown(error);
       throw error;
     } finally {
-      if (!goesOn) clearDefaultJournal(sessionId, executions, this.#place);
+      if (!goesOn) this.#clear(executions);
       this.#name.rest(this.#parked);
     }
   }

@@ -47,6 +47,10 @@ impl AgentLoop {
             }
             _ => {}
         }
+        // What can never be answered is given up, with what waited before it: the session is free for other turns.
+        if let Some(session) = self.session.as_mut().filter(|_| failure == TurnFailure::UnsupportedWait) {
+            session.pending = None;
+        }
         vec![Effect::Fail(failure)]
     }
 
