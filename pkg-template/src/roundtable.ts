@@ -70,7 +70,7 @@ interface Replies {
   resumed: { revision: number; requestId: string; responseId: string };
   withdrawn: { revision: number };
   reconciled: { revision: number };
-  disposed: { failures: { message: string; value?: number }[] };
+  disposed: { failures: { message: string; value?: number }[]; releaseWithinMs?: number };
 }
 
 type DistributiveOmit<T, Key extends PropertyKey> = T extends unknown ? Omit<T, Key> : never;
@@ -160,10 +160,10 @@ class Conversation implements Omit<Roundtable, typeof Symbol.asyncDispose> {
     const reply = await this.#ports.engine.call((handle, call) => handle.call(call, '{"dispose":{"inside":false}}'));
     this.#ports.close();
     this.#ports.engine.free();
-    const { failures } = (JSON.parse(reply) as Pick<Replies, 'disposed'>).disposed;
+    const { failures, releaseWithinMs } = (JSON.parse(reply) as Pick<Replies, 'disposed'>).disposed;
     const values = failures.map((failure) => this.#ports.thrown.take(failure.value));
     const messages = failures.map((failure) => failure.message);
-    const failed = await this.#ports.releaseSelector();
+    const failed = await this.#ports.releaseSelector(releaseWithinMs);
     if (failed !== undefined) {
       values.push(failed.error);
       messages.push(messageOf(failed.error));

@@ -72,7 +72,10 @@ export type ParticipantOutcome =
 export interface ParticipantExecutionOptions {
   /** Fires when the turn should stop; its reason says why. */
   signal: AbortSignal;
-  /** Streams text to observers, in order; resolves when they have it, or when the signal fires. */
+  /**
+   * Streams text to observers, in order; resolves when they have it, or when the signal fires. Rejects with
+   * `invalid-config` what is no string.
+   */
   onDelta(text: string): Promise<void>;
   services: TurnServices;
 }
@@ -197,7 +200,7 @@ export interface TurnSelector {
   /** Its private state, saved with each decision. */
   checkpoint?(): Promise<ParticipantCheckpoint>;
   select(context: SelectionContext, options: SelectorOptions): Selection | Promise<Selection>;
-  /** Called once by the conversation's `dispose()`. */
+  /** Called once by the conversation's `dispose()`, which waits for it as long as `settleTimeoutMs` says. */
   release?(): Promise<void>;
 }
 
@@ -217,7 +220,8 @@ export interface RunLimits {
   timeoutMs?: number;
   /**
    * How long a signalled attempt may take to settle before it is given up, in milliseconds. `dispose()` waits as long
-   * for a session that opens, and 5 seconds longer for one that is released, which it reports; default for ever.
+   * for a session that opens, and 5 seconds longer for one that is released, as for the selector after them, which it
+   * reports; default for ever.
    */
   settleTimeoutMs?: number;
   maxModelCallsPerRun?: number;
@@ -335,7 +339,7 @@ export interface Roundtable {
   /**
    * Ends an active run as `cancelled`, waits for running work and releases every session once;
    * called from inside a callback of this conversation it resolves at once. Idempotent.
-   * @throws an AggregateError with `code`, listing the releases that failed
+   * @throws an AggregateError with `code`, listing the releases that failed or took too long
    */
   dispose(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;

@@ -81,7 +81,7 @@ pub(super) struct Disposal {
 
 /// How much longer than signalled work a release may take: it may itself be waiting for a tool, as long as its
 /// participant says.
-const MORE_FOR_RELEASES_MS: f64 = 5_000.0;
+const MORE_FOR_RELEASES_MS: u64 = 5_000;
 
 impl Calls {
     /// Whether entries can be written: a call is at work, or done and not yet given back, under its claim.
@@ -310,7 +310,7 @@ impl Machine {
 
     fn dispose(&mut self, call: CallId, inside: bool) {
         if inside {
-            self.effect(Effect::Reply { call, result: Ok(Reply::Disposed { failures: Vec::new() }) });
+            self.effect(Effect::Reply { call, result: Ok(self.disposed(Vec::new())) });
         }
         let disposal = self.calls.disposal.get_or_insert_with(Disposal::default);
         if !inside {
@@ -329,7 +329,7 @@ impl Machine {
         disposal.is_late = true;
         self.give_up_openings();
         if !self.sessions.is_empty() {
-            self.arm(Timer::Settle, self.now.mono + MORE_FOR_RELEASES_MS);
+            self.arm(Timer::Settle, self.now.mono + MORE_FOR_RELEASES_MS as f64);
         }
     }
 
@@ -348,8 +348,13 @@ impl Machine {
         let Some(disposal) = &mut self.calls.disposal else { return };
         for call in std::mem::take(&mut disposal.replies) {
             let failures = std::mem::take(&mut self.calls.release_failures);
-            self.effect(Effect::Reply { call, result: Ok(Reply::Disposed { failures }) });
+            self.effect(Effect::Reply { call, result: Ok(self.disposed(failures)) });
         }
+    }
+
+    fn disposed(&self, failures: Vec<Thrown>) -> Reply {
+        let bound = self.head.limits.settle_timeout_ms;
+        Reply::Disposed { failures, release_within_ms: bound.map(|ms| ms.saturating_add(MORE_FOR_RELEASES_MS)) }
     }
 
     /// A host call that has not started is taken back.

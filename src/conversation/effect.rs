@@ -279,6 +279,9 @@ pub enum Reply {
     Disposed {
         /// Releases that failed, of this and of earlier discarded sessions.
         failures: Vec<Thrown>,
+        /// How long the host has for what it releases itself; none where it may take for ever.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        release_within_ms: Option<u64>,
     },
 }
 

@@ -4,7 +4,14 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { agentParticipant, createRoundtable, externalParticipant, RoundtableError } from 'agent-roundtable';
+import {
+  agentParticipant,
+  createRoundtable,
+  externalParticipant,
+  loadRoundtable,
+  MemoryConversationStore,
+  RoundtableError,
+} from 'agent-roundtable';
 import { virtualClock } from 'agent-roundtable/testing';
 import { open, scripted, unhandled } from './support/agent.mjs';
 import {
@@ -19,6 +26,7 @@ import {
   speak,
   speaker,
   transcript,
+  wait,
 } from './support/conversations.mjs';
 
 const until = (signal) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
@@ -234,6 +242,53 @@ describe('C37 dispose', () => {
     assert.equal(error.code, 'unavailable');
     assert.match(error.message, /"a" was not released in time/);
     assert.equal(clock.pending, 0, 'no timer outlives it');
+  });
+
+  for (const loaded of [false, true]) {
+    test(`C36 C37 nor does a selector's release that never ends, ${loaded ? 'loaded' : 'created'}`, async () => {
+      const clock = virtualClock();
+      const store = new MemoryConversationStore({ clock });
+      const reference = { id: 's', version: '1' };
+      const selector = { ...decisions(wait('p')), reference, release: () => new Promise(() => {}) };
+      const limits = { maxTurnsPerRun: 1, settleTimeoutMs: 100 };
+      const person = externalParticipant({ id: 'p' });
+      let roundtable = conversation([person], { conversationId: 'c', clock, limits, selector, store });
+      assert.equal((await roundtable.run()).status, 'waiting');
+      if (loaded) {
+        const resolveParticipant = () => assert.fail('there is none');
+        const registry = { resolveParticipant, resolveSelector: () => ({ reference, create: () => selector }) };
+        roundtable = await loadRoundtable({ conversationId: 'c', store, registry, clock });
+      }
+      const disposal = roundtable.dispose().catch((error) => error);
+      await settled(5);
+      await clock.advance(5_099);
+      assert.equal(await Promise.race([disposal, Promise.resolve('waits')]), 'waits');
+      await clock.advance(1);
+      const error = await disposal;
+      assert.deepEqual([error.code, error.errors.map(({ code }) => code)], ['unavailable', ['unavailable']]);
+      assert.match(error.message, /the selector was not released in time/);
+      assert.equal(clock.pending, 0, 'no timer outlives it');
+    });
+  }
+
+  test('C36 C37 a selector that is released in time leaves no timer, and one without a bound has none', async () => {
+    for (const [settleTimeoutMs, timers] of [
+      [100, 1],
+      [undefined, 0],
+    ]) {
+      const clock = virtualClock();
+      const released = deferred();
+      const selector = { ...decisions(speak('a')), release: () => released.promise };
+      const limits = { maxTurnsPerRun: 1, ...(settleTimeoutMs ? { settleTimeoutMs } : {}) };
+      const roundtable = conversation([speaker('a', 'x')], { clock, limits, selector });
+      assert.equal((await roundtable.run()).status, 'limited');
+      const disposal = roundtable.dispose();
+      await settled(5);
+      assert.equal(clock.pending, timers);
+      released.resolve();
+      await disposal;
+      assert.equal(clock.pending, 0);
+    }
   });
 });
 

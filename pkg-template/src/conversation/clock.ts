@@ -9,6 +9,8 @@ const MAX_INSTANT = 8.64e15;
 
 /** How many timers the engine has; it numbers them from 0. */
 const TIMERS = 4;
+/** The longest that a timer can wait. */
+const MAX_DELAY_MS = 2 ** 31 - 1;
 
 /** The engine's timers and instants. */
 export class Timekeeper {
@@ -37,18 +39,30 @@ export class Timekeeper {
 
   start(timer: number, delayMs: number): void {
     this.stop(timer);
-    const fire = (): void => {
+    this.#handles[timer] = this.#set(() => {
       this.#handles[timer] = undefined;
       this.#fire(timer);
-    };
-    this.#handles[timer] =
-      this.#clock === undefined ? setTimeout(fire, delayMs) : this.#clock.setTimeout(fire, delayMs);
+    }, delayMs);
   }
 
   stop(timer: number): void {
     const handle = this.#handles[timer];
     if (handle === undefined) return;
     this.#handles[timer] = undefined;
+    this.#clear(handle);
+  }
+
+  /** Calls `late` once after that time, unless what this returns is called first. The engine knows nothing of it. */
+  after(delayMs: number, late: () => void): () => void {
+    const handle = this.#set(late, Math.min(delayMs, MAX_DELAY_MS));
+    return () => this.#clear(handle);
+  }
+
+  #set(fire: () => void, delayMs: number): unknown {
+    return this.#clock === undefined ? setTimeout(fire, delayMs) : this.#clock.setTimeout(fire, delayMs);
+  }
+
+  #clear(handle: unknown): void {
     if (this.#clock === undefined) clearTimeout(handle as ReturnType<typeof setTimeout>);
     else this.#clock.clearTimeout(handle);
   }

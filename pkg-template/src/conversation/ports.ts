@@ -1,5 +1,6 @@
 /** The ports object of one conversation: what the engine calls, done with the host's functions. */
 
+import { RoundtableError } from '../errors.js';
 import { type Batches, StoredJournal } from '../inspection/stored-journal.js';
 import { MemoryConversationStore } from '../memory-store.js';
 import type {
@@ -125,18 +126,24 @@ export class Ports implements EnginePorts {
     }
   }
 
-  /** Releases the host's selector; what it rejects with, if it does. */
-  releaseSelector(): Promise<{ readonly error: unknown } | undefined> {
+  /** Releases the host's selector; what it rejects with, if it does, or that it took longer than it may. */
+  async releaseSelector(withinMs?: number): Promise<{ readonly error: unknown } | undefined> {
     const release = this.#selector?.release;
-    if (release === undefined) return Promise.resolve(undefined);
-    return new Promise((done) => {
+    if (release === undefined) return undefined;
+    let stop: (() => void) | undefined;
+    const failed = await new Promise<{ readonly error: unknown } | undefined>((done) => {
       callHost(
         this,
         release,
         () => done(undefined),
         (error) => done({ error }),
       );
+      const late = (): void =>
+        done({ error: new RoundtableError('unavailable', 'the selector was not released in time') });
+      if (withinMs !== undefined) stop = this.#time.after(withinMs, late);
     });
+    stop?.();
+    return failed;
   }
 
   /** Stops timers and observers; the engine calls nothing after this. */
