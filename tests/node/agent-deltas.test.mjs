@@ -1,6 +1,7 @@
 // Streamed text: in order, one delivery at a time, before the outcome; a failing or slow observer.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { recordProvider } from 'agent-roundtable';
 import { deferred, execution, open, reply, runOnce, settle, turn, unhandled } from './support/agent.mjs';
 
 /** A provider that streams by `onDelta` as `script` says, then replies. */
@@ -160,13 +161,13 @@ test('half a pair at the end of a round is not joined with the next round', asyn
   assert.deepEqual(options.deltas, ['\ufffd', '\ufffd']);
 });
 
-test('K9 text streamed after the turn is over goes nowhere, and what is not text is ignored', async () => {
+test('K9 text streamed after the turn is over goes nowhere, and parts without text are passed over', async () => {
   let kept;
   const options = execution();
   const lease = await open({
     provider: streaming((push) => {
       kept = push;
-      push(7);
+      push(null);
       push('1');
       push(undefined);
     }),
@@ -175,6 +176,30 @@ test('K9 text streamed after the turn is over goes nowhere, and what is not text
   await kept('late');
   await settle();
   assert.deepEqual(options.deltas, ['1']);
+});
+
+test('what is streamed and is no text fails the call by name, whether or not the provider waits for it', async () => {
+  for (const bad of [5, false, {}, ['x'], Symbol('x')]) {
+    for (const awaited of [true, false]) {
+      const options = execution();
+      const chat = async (_, { onDelta }) => {
+        void onDelta('1');
+        const told = onDelta(bad);
+        if (awaited) await told;
+        return reply('done');
+      };
+      const seen = await unhandled(async () => {
+        const recorded = recordProvider({ name: 'p', chat }, { sessionId: 's', write: () => {} });
+        for (const provider of [{ name: 'p', chat }, recorded])
+          await assert.rejects(runOnce({ provider }, options), {
+            code: 'EXECUTION_REPLY_INVALID',
+            message: /onDelta: text must be a string, not a/,
+          });
+      });
+      assert.deepEqual(seen, []);
+      assert.equal(options.services.reports[0].outcome, 'failed', 'the call was made');
+    }
+  }
 });
 
 test('on abort the flush is skipped', async () => {

@@ -115,6 +115,21 @@ test('a reply that is none names what is wrong, and its call is reported failed'
   }
 });
 
+test('a reply has at most 256 tool calls: one more names the field and the bound', async () => {
+  const calls = (count) => reply(null, { toolCalls: Array.from({ length: count }, (_, i) => whole(`t${i}`)) });
+  const whole = (id) => ({ id, type: 'function', function: { name: 'x', arguments: '{}' } });
+  const ran = [];
+  const tools = [tool('x', () => ran.push(1))];
+  await runOnce({ provider: scripted(calls(256), reply('done')), tools });
+  assert.equal(ran.length, 256);
+  for (const count of [257, 300])
+    await assert.rejects(runOnce({ provider: scripted(calls(count)), tools }), {
+      code: 'EXECUTION_REPLY_INVALID',
+      message: /reply\.toolCalls: more than 256 calls in one reply/,
+    });
+  assert.equal(ran.length, 256);
+});
+
 test('members that are undefined count as absent', async () => {
   const odd = reply('ok', {
     name: undefined,

@@ -191,6 +191,22 @@ test('A54 a cache hit is appended, then reported with its own identity, never ad
   ]);
 });
 
+test('F a journal or services without their functions are refused by name', () => {
+  const journal = { append: async () => {} };
+  const noted = services();
+  for (const [given, to, message] of [
+    [5, noted, /^journal must be an object, not a number/],
+    [undefined, noted, /^journal must be an object/],
+    [{}, noted, /^journal\.append must be a function, not undefined/],
+    [{ ...journal, read: 5 }, noted, /^journal\.read must be a function, not a number/],
+    [journal, 5, /^services must be an object, not a number/],
+    [journal, null, /^services must be an object/],
+    [journal, { recordUsage: noted.recordUsage }, /^services\.admitModelCall must be a function/],
+    [journal, { ...noted, recordUsage: 'x' }, /^services\.recordUsage must be a function, not a string/],
+  ])
+    assert.throws(() => meterJournal(given, to), { code: 'invalid-config', message });
+});
+
 test('A55 tool records pass through', async () => {
   const passed = [];
   const { log, ...silent } = services();

@@ -208,6 +208,28 @@ describe('a turn', () => {
     );
   });
 
+  test('what is streamed and is no text fails the turn by name, whatever the runtime makes of it', async () => {
+    for (const bad of [5, {}, ['x']]) {
+      const message = /onDelta: text must be a string, not a/;
+      for (const run of [
+        async (_, context) => void context.onDelta(bad) ?? done('x'),
+        async (_, context) => context.onDelta(bad).catch(() => done('x')),
+        async (_, context) => done(await context.onDelta(bad)),
+      ]) {
+        const seen = await unhandled(() => assert.rejects(runOnce(run), { code: 'EXECUTION_REPLY_INVALID', message }));
+        assert.deepEqual(seen, []);
+      }
+    }
+    const options = execution();
+    const lease = await open(async (_, context) => {
+      for (const part of [undefined, 'x', null]) await context.onDelta(part);
+      return done('x');
+    });
+    await lease.session.runTurn(turn(), options);
+    assert.deepEqual(options.deltas, ['x']);
+    await lease.release();
+  });
+
   test('a result that is none names what is wrong', async () => {
     for (const [result, message] of [
       [undefined, /result must be a plain object/],
@@ -217,6 +239,8 @@ describe('a turn', () => {
       [waits({}, { toolCallId: '', toolName: 'x' }), /result\.interruptions\[0\]\.toolCallId/],
       [{ interruptions: [], state: 1 }, /result\.interruptions is empty/],
       [{ interruptions: [asks] }, /result\.state/],
+      [waits({}, ...Array(65).fill(asks)), /result\.interruptions has 65 elements, more than 64/],
+      [waits({}, ...Array(300).fill(asks)), /result\.interruptions has 300 elements, more than 64/],
     ]) {
       const runtime = { run: async () => result, resume: async () => done('x') };
       await assert.rejects(runOnce(runtime), { code: 'EXECUTION_REPLY_INVALID', message });

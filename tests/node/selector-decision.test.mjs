@@ -368,6 +368,19 @@ test('a context that is none is refused before any call, and the selector stays 
   assert.equal((await selector.select(context(), given())).participantId, 'ana');
 });
 
+test('a reference is needed, and checked at the door', () => {
+  for (const [given, message] of [
+    [undefined, /^reference must be/],
+    [null, /^reference must be/],
+    ['chair', /^reference must be/],
+    [{ id: 'chair' }, /^reference\.version must be a string/],
+    [{ id: '', version: '1' }, /^reference\.id must have 1 to 512/],
+    [{ id: 'x'.repeat(513), version: '1' }, /^reference\.id must have 1 to 512/],
+    [{ id: 'chair', version: 7 }, /^reference\.version must be a string, not a number/],
+  ])
+    assert.throws(() => chair(scripted(), { reference: given }), { code: 'invalid-config', message });
+});
+
 test('maxParallel and messageWindow are checked at the door', () => {
   for (const extra of [{ maxParallel: 0 }, { maxParallel: 257 }, { maxParallel: 1.5 }, { maxParallel: '2' }]) {
     assert.throws(() => chair(scripted(), extra), { code: 'invalid-config', message: /maxParallel/ });

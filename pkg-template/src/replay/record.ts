@@ -54,10 +54,13 @@ export function recordProvider(provider: ChatProvider, options: RecordOptions): 
     ...(provider.version === undefined ? {} : { version: provider.version }),
     async chat(messages, call) {
       const recorded = await begin(messages, call);
-      const onDelta = async (text: string): Promise<void> => {
+      const tell = async (text: string): Promise<void> => {
         await recorded.delta(text);
         await call.onDelta?.(text);
       };
+      // What is no text is for whoever asked to refuse, and nothing to record.
+      const onDelta = (text: string): void | Promise<void> =>
+        typeof text === 'string' ? tell(text) : call.onDelta?.(text);
       return await recorded.response(await provider.chat(messages, { ...call, onDelta }));
     },
     ...(chatStream === undefined

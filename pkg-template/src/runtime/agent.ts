@@ -1,12 +1,13 @@
 /** An agent as a participant: a provider, a model and tools, run by the engine's own loop. */
 
 import type { AgentParticipant, ParticipantFactory, ParticipantLease, RuntimeReference } from '../types.js';
-import { checkCallbacks, leasedObjects } from './agent-options.js';
+import { BadValue, describe } from '../values.js';
+import { checkCallbacks, checkMethods, leasedObjects, named } from './agent-options.js';
 import { AgentSession, type ConstructionChange, disposeQuietly, openAgentSession } from './agent-session.js';
 import { claim } from './leases.js';
 import { type Render, renderSharedIncrement } from './render.js';
 import { settleTimeoutOf } from './stop.js';
-import type { AgentOptions } from './types.js';
+import type { AgentOptions, ExecutionJournal } from './types.js';
 
 /** For whom an agent is made. */
 export interface AgentContext {
@@ -70,6 +71,21 @@ export function participant(options: RuntimeParticipantOptions, factory: Partici
   const { id, description, runtime } = options;
   const described = description === undefined ? {} : { description };
   return { kind: 'agent', id, ...described, runtime, factory: { modelCalls: 'metered', ...factory } };
+}
+
+/** The journal that a host gives for a session, where it gives any. @throws `invalid-config` for what is none */
+export function hostJournal(
+  options: { journal?(sessionId: string): ExecutionJournal },
+  sessionId: string,
+): ExecutionJournal | undefined {
+  if (options.journal === undefined) return undefined;
+  const journal: ExecutionJournal = options.journal(sessionId);
+  return named(() => {
+    if (journal === undefined || journal === null)
+      throw new BadValue('journal', `must return an execution journal, not ${describe(journal)}`);
+    checkMethods(journal, 'journal', ['append'], ['read']);
+    return journal;
+  });
 }
 
 /** Tells the host's observer of construction changes, which changes nothing itself. */

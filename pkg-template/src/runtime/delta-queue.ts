@@ -4,7 +4,7 @@
  * entries new text joins the last one, and nothing is dropped.
  */
 
-import { toWellFormed } from '../values.js';
+import { BadValue, describe, toWellFormed } from '../values.js';
 
 /** From here on text joins the last entry. */
 const MAX_ENTRIES = 256;
@@ -122,4 +122,22 @@ export class DeltaQueue {
     this.#waiting = waiting.filter(({ isMet }) => !over && !isMet());
     for (const { isMet, done } of waiting) if (over || isMet()) done();
   }
+}
+
+/** A streamed text; nothing where it is none. A part of a stream that has no text is an empty one. */
+export function streamed(text: unknown): string | undefined {
+  const given = text ?? '';
+  return typeof given === 'string' ? given : undefined;
+}
+
+/** What is wrong with what is none. */
+export function noText(text: unknown): string {
+  return new BadValue('onDelta: text', `must be a string, not ${describe(text)}`).message;
+}
+
+/** What `onDelta` gives for it: whoever awaits it hears of it at once, and nobody has to. */
+export function refusedText(error: Error): Promise<never> {
+  const refused = Promise.reject(error);
+  refused.catch(() => undefined);
+  return refused;
 }

@@ -55,7 +55,10 @@ export interface RuntimeContext {
   readonly executionId: string;
   /** The execution's records; a model call that is recorded here is admitted and reported. */
   readonly journal: ExecutionJournal;
-  /** Streams text to observers, in order. Await it, so that a slow reader slows the stream. */
+  /**
+   * Streams text to observers, in order. Await it, so that a slow reader slows the stream. `undefined` and `null` are no
+   * text; anything else than a string is refused, and the turn fails with `EXECUTION_REPLY_INVALID`.
+   */
   onDelta(text: string): Promise<void>;
   /**
    * Makes one model call: admitted before `request` is called, reported by what `usage` reads of its

@@ -16,7 +16,7 @@ import type {
   TurnServices,
 } from '../types.js';
 import { BadValue, deepFreeze, describe, elements, enclosing, isFunction, MAX_TEXT } from '../values.js';
-import { type AgentContext, participant, type RuntimeParticipantOptions } from './agent.js';
+import { type AgentContext, hostJournal, participant, type RuntimeParticipantOptions } from './agent.js';
 import { checkCallbacks, named, object } from './agent-options.js';
 import { adoptExecution, clearDefaultJournal, openDefaultJournal } from './default-journal.js';
 import { disposeQuietly } from './agent-session.js';
@@ -65,7 +65,7 @@ export function runtimeParticipant(options: ForeignParticipantOptions): AgentPar
           checkpoint === undefined
             ? { history: [], firstTurnDone: false, pending: null }
             : restore(checkpoint, sessionId, environment, forkedFrom !== undefined);
-        const journal = options.journal?.(sessionId);
+        const journal = hostJournal(options, sessionId);
         const render = options.render ?? renderSharedIncrement;
         const setting = { runtime, sessionId, name, place, environment, journal, render, settleTimeoutMs, free };
         const session = new RuntimeSession(setting, restored);
@@ -344,7 +344,8 @@ class RuntimeSession implements ParticipantSession {
       throw failure(signal.reason);
     }
     await unlessStopped(context.end(), signal);
-    if (context.journalError !== undefined) throw failure(context.journalError);
+    const wrong = context.journalError ?? context.deltaError;
+    if (wrong !== undefined) throw failure(wrong);
     return readResult(result);
   }
 

@@ -3,6 +3,7 @@
 import { currentEngine } from '../engine.js';
 import type { TurnServices, UsageReport } from '../types.js';
 import { members } from '../values.js';
+import { checkMethods, named } from './agent-options.js';
 import type { ChatMessage, ChatMetadata, ExecutionJournal, ExecutionRecord } from './types.js';
 
 interface Call {
@@ -19,11 +20,16 @@ interface Call {
  *
  * Into the conversation's own journal (`services.journal`) a record goes together with its admission or
  * report, so that both are stored at once; the append resolves when both are.
+ * @throws `invalid-config` for a journal or services without their functions
  */
 export function meterJournal(
   journal: ExecutionJournal,
   services: Pick<TurnServices, 'admitModelCall' | 'recordUsage'> & Partial<Pick<TurnServices, 'journal'>>,
 ): ExecutionJournal {
+  named(() => {
+    checkMethods(journal, 'journal', ['append'], ['read']);
+    checkMethods(services, 'services', ['admitModelCall', 'recordUsage']);
+  });
   const together = journal === services.journal;
   const admitted = new Map<string, Call>();
   // Asynchronous functions, because a host's may throw at once or return nothing.

@@ -10,7 +10,7 @@ import {
   members,
   toWellFormed,
 } from '../values.js';
-import type { DeltaQueue } from './delta-queue.js';
+import { type DeltaQueue, noText, refusedText, streamed } from './delta-queue.js';
 import { ExecutionError } from './errors.js';
 import { withFiniteCounts } from './metering.js';
 import type { ChatMessage, ChatOptions, ChatProvider } from './types.js';
@@ -32,11 +32,18 @@ export async function callModel(provider: ChatProvider, request: ModelRequest): 
   if (typeof provider.chatStream === 'function') {
     return readStream(provider.chatStream(messages, Object.freeze(options)), signal, deltas);
   }
-  const onDelta = (text: string): Promise<void> => {
-    if (typeof text === 'string') deltas.push(text);
+  let refused: ExecutionError | undefined;
+  const onDelta = (text: unknown): Promise<void> => {
+    const given = streamed(text);
+    if (given === undefined) {
+      refused ??= invalid(noText(text));
+      return refusedText(refused);
+    }
+    deltas.push(given);
     return deltas.ready();
   };
   const reply: unknown = await provider.chat(messages, Object.freeze({ ...options, onDelta }));
+  if (refused !== undefined) throw refused;
   deltas.endText();
   return replyText(reply);
 }

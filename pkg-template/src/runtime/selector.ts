@@ -11,7 +11,7 @@ import type {
   SharedMessage,
   TurnSelector,
 } from '../types.js';
-import { codedText } from '../values.js';
+import { codedText, identifier, members } from '../values.js';
 import { checkCallbacks, named } from './agent-options.js';
 import { DecidingAgent, type Question } from './deciding-agent.js';
 import { SelectorDecisionError } from './errors.js';
@@ -48,11 +48,12 @@ export interface AgentSelector extends TurnSelector {
  * A selector that lets a model decide, by one call of one tool. It keeps nothing between decisions: each
  * is made from what the selection context shows. Every other reply is a `SelectorDecisionError`; nothing
  * is tried again. The agent's options and provider are held while a decision is being made.
- * @throws `invalid-config` for `maxParallel` and `messageWindow`
+ * @throws `invalid-config` for `reference`, `maxParallel` and `messageWindow`
  */
 export function agentSelector(options: AgentSelectorOptions): AgentSelector {
   checkCallbacks(options, 'createAgent', []);
   const { reference, maxParallel, messageWindow } = options;
+  named(() => checkReference(reference));
   const selector = new ModelSelector(
     () => options.createAgent(),
     bound(maxParallel, 'maxParallel', MAX_GROUP) ?? MAX_GROUP,
@@ -65,6 +66,11 @@ export function agentSelector(options: AgentSelectorOptions): AgentSelector {
     release: () => selector.release(),
     registration: { reference, create: () => agentSelector(options) },
   };
+}
+
+function checkReference(value: unknown): void {
+  const found = members(value, 'reference');
+  for (const key of ['id', 'version']) identifier(found.get(key), `reference.${key}`);
 }
 
 function bound(value: number | undefined, name: string, most: number): number | undefined {

@@ -10,9 +10,15 @@ import type {
   ParticipantTurn,
   TurnServices,
 } from '../types.js';
-import { BadValue, describe } from '../values.js';
-import { changeTeller, type AgentContext, objectsOf, participant, type RuntimeParticipantOptions } from './agent.js';
-import { checkCallbacks, named } from './agent-options.js';
+import {
+  changeTeller,
+  type AgentContext,
+  hostJournal,
+  objectsOf,
+  participant,
+  type RuntimeParticipantOptions,
+} from './agent.js';
+import { checkCallbacks } from './agent-options.js';
 import { AgentSession, openAgentSession, type OpenedSession } from './agent-session.js';
 import { adoptExecution, clearDefaultJournal, openDefaultJournal } from './default-journal.js';
 import { isOutcomeUnknown, isUnsupportedWait } from './errors.js';
@@ -59,15 +65,6 @@ export function sessionParticipant(options: SessionParticipantOptions): AgentPar
         (opened) => new GatedSession(opened, name, place, hostJournal(options, opened.sessionId)),
       );
     },
-  });
-}
-
-function hostJournal(options: SessionParticipantOptions, sessionId: string): ExecutionJournal | undefined {
-  if (options.journal === undefined) return undefined;
-  const journal: ExecutionJournal = options.journal(sessionId);
-  return named(() => {
-    if (typeof journal?.append === 'function') return journal;
-    throw new BadValue('journal', `must return an execution journal, not ${describe(journal)}`);
   });
 }
 

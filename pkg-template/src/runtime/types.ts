@@ -72,7 +72,10 @@ export interface ChatOptions {
   tools?: readonly ToolSchema[];
   /** Fires when nobody waits for the reply any more. */
   signal?: AbortSignal;
-  /** Streams text of the reply; for `chat` only. Await it, so that a slow reader slows the stream. */
+  /**
+   * Streams text of the reply; for `chat` only. Await it, so that a slow reader slows the stream. `undefined` and `null`
+   * are no text; anything else than a string is refused, and the call fails with `EXECUTION_REPLY_INVALID`.
+   */
   onDelta?(text: string): void | Promise<void>;
   /** Unique among all calls. */
   callId: string;
