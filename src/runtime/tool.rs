@@ -50,6 +50,13 @@ impl ToolFault {
         }
     }
 
+    /// Whether a result says that its tool was never run.
+    #[must_use]
+    pub fn is_refusal(result: &Json) -> bool {
+        let code = result.get("error").and_then(|error| error.get("code")).and_then(Json::as_str);
+        matches!(code, Some("unknown-tool" | "invalid-arguments" | "denied"))
+    }
+
     /// What the model reads, as canonical JSON: `{"error":{"code","message"}}`.
     #[must_use]
     pub fn to_json(&self) -> Json {

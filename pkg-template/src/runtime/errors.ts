@@ -106,7 +106,7 @@ export class ExecutionError extends Error {
       | 'EXECUTION_RECOVERY_REQUIRED'
       /** An answer contradicts one on record. */
       | 'EXECUTION_RECOVERY_CONFLICT'
-      /** The records are not those of this session's execution. */
+      /** The records are not those of this session's execution, or contradict each other. */
       | 'EXECUTION_RECOVERY_INVALID',
     message: string,
     options?: ErrorOptions,

@@ -15,7 +15,7 @@ import type {
   ParticipantTurn,
   TurnServices,
 } from '../types.js';
-import { BadValue, deepFreeze, describe, elements, enclosing, isFunction, MAX_TEXT } from '../values.js';
+import { BadValue, deepFreeze, describe, elements, enclosing, isFunction, isInstance, MAX_TEXT } from '../values.js';
 import { type AgentContext, hostJournal, participant, type RuntimeParticipantOptions } from './agent.js';
 import { checkCallbacks, named, object } from './agent-options.js';
 import { adoptExecution, clearDefaultJournal, openDefaultJournal } from './default-journal.js';
@@ -23,6 +23,7 @@ import { disposeQuietly } from './agent-session.js';
 import { DeltaQueue } from './delta-queue.js';
 import { AbortedWithFailure, ExecutionError, isOutcomeUnknown, RuntimeParticipantError } from './errors.js';
 import { Context } from './foreign-context.js';
+import { readJournal, refuseOthers } from './foreign-deeds.js';
 import type { AgentRuntime, RuntimeResult, ToolApprovalDecision } from './foreign-types.js';
 import { type ApprovalRequest, readAnswers, readResult, restore, type State, VERSION } from './foreign-values.js';
 import { claim, SessionName } from './leases.js';
@@ -168,11 +169,12 @@ class RuntimeSession implements ParticipantSession {
     const answers = readAnswers(turn, pending, responses);
     const { executionId } = pending;
     adoptExecution(sessionId, place, executionId);
-    const records = (await this.#journal(options.services).read?.(executionId)) ?? [];
+    const records = await readJournal(this.#journal(options.services), sessionId, executionId);
     if (records.length === 0) {
       const problem = 'the execution journal has no records of the execution that waits';
       throw new RuntimeParticipantError('journal-missing', problem);
     }
+    refuseOthers(turn.turnId, records, answers);
     return this.#perform(turn, options, executionId, records, async (context) => {
       for (const { requestId, responseId, approved, reason } of answers) {
         const answer = { requestId, responseId, approved, ...(reason === undefined ? {} : { reason }) };
@@ -316,7 +318,15 @@ class RuntimeSession implements ParticipantSession {
     journal: ExecutionJournal,
   ): Promise<readonly ExecutionRecord[]> {
     const earlier = (turn.earlierAttempts ?? []).filter((id) => id !== executionId);
-    const read = async (id: string): Promise<readonly ExecutionRecord[]> => (await journal.read?.(id)) ?? [];
+    const read = async (id: string): Promise<readonly ExecutionRecord[]> => {
+      try {
+        return await readJournal(journal, this.#setting.sessionId, id);
+      } catch (error) {
+        if (!isInstance(error, ExecutionError) || error.code !== 'EXECUTION_RECOVERY_INVALID') throw error;
+        // Tools may have run, and no other attempt may run them again before a host has looked.
+        throw new ExecutionError('EXECUTION_RECOVERY_REQUIRED', error.message, { cause: error });
+      }
+    };
     return (await Promise.all(earlier.map(read))).flat();
   }
 

@@ -12,7 +12,7 @@ use crate::runtime::outcome::outcome_of;
 use crate::runtime::session::Session;
 use crate::runtime::session::approval::{Answer, read_answers, request_id};
 use crate::runtime::session::records::{Recorded, RecordedAnswer, read_records};
-use crate::runtime::tool::IdempotencyKeys;
+use crate::runtime::tool::{IdempotencyKeys, ToolFault};
 use crate::value::Json;
 
 impl AgentLoop {
@@ -188,19 +188,34 @@ impl<'a> Execution<'a> {
                 if !same {
                     return invalid("a tool was run with something else than the model asked for");
                 }
+                if !matches!(round.stage(index), Some(Stage::Open | Stage::Approved)) {
+                    return invalid("a tool was begun whose call was denied, was begun already, or has its result");
+                }
                 round.begin_before(index);
                 Ok(())
             }
             Recorded::Result { tool_call_id, result } => {
                 let at = self.source.at;
                 let (round, index) = self.open_call(&tool_call_id)?;
+                if matches!(round.stage(index), Some(Stage::Done(_))) {
+                    return invalid("a tool call has two results");
+                }
+                if !round.was_begun(index) && round.run(index).is_some() && !ToolFault::is_refusal(&result) {
+                    return invalid("a tool has a result and was not begun");
+                }
                 round.settle(index, ToolOutcome::Returned(result), at);
                 Ok(())
             }
             Recorded::Answer(answer) => {
+                if self.answers.contains(&answer) {
+                    return Ok(());
+                }
+                if self.answers.iter().any(|known| known.excludes(&answer)) {
+                    return invalid("a request has two answers, or two requests have one");
+                }
                 let open = self.current.as_mut().and_then(|current| current.round.as_mut());
                 let found = open.and_then(|round| Some((round.position_of_request(&answer.request_id)?, round)));
-                let Some((index, round)) = found else {
+                let Some((index, round)) = found.filter(|(index, round)| round.run(*index).is_some()) else {
                     return invalid("an answer is to no request");
                 };
                 // A tool that was begun before the answer may have run again since.
@@ -285,10 +300,7 @@ impl<'a> Execution<'a> {
             if self.answers.contains(&answer) {
                 continue;
             }
-            let used = |known: &RecordedAnswer| {
-                known.request_id == answer.request_id || known.response_id == answer.response_id
-            };
-            if self.answers.iter().chain(&new).any(used) {
+            if self.answers.iter().chain(&new).any(|known| known.excludes(&answer)) {
                 return conflict("the request has another answer, or the answer's id belongs to another");
             }
             let open = self.current.as_mut().and_then(|current| current.round.as_mut());

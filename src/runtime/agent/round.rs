@@ -223,6 +223,11 @@ impl ToolRound {
         }
     }
 
+    /// Whether an earlier attempt was about to run a call.
+    pub(super) fn was_begun(&self, index: usize) -> bool {
+        self.slots.get(index).is_some_and(|slot| slot.begun_before)
+    }
+
     /// Moves a call that has no result yet.
     pub(super) fn set_stage(&mut self, index: usize, stage: Stage) {
         if let Some(slot) = self.slots.get_mut(index).filter(|slot| !matches!(slot.stage, Stage::Done(_))) {

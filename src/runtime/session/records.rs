@@ -69,6 +69,14 @@ pub struct RecordedAnswer {
     pub reason: Option<String>,
 }
 
+impl RecordedAnswer {
+    /// Whether a request would have two answers, or two requests one.
+    #[must_use]
+    pub fn excludes(&self, other: &RecordedAnswer) -> bool {
+        self.request_id == other.request_id || self.response_id == other.response_id
+    }
+}
+
 /// Reads coded records in their order. A record that is there twice counts once; the error says which
 /// record is wrong, and how, without showing it.
 pub fn read_records(session_id: &str, execution_id: &str, records: &[Json]) -> Result<Vec<Recorded>, String> {
