@@ -116,22 +116,38 @@ test('D25 where the store stays away the call ends, and the next one goes on', a
   assert.equal((await d.speak('ana', id, { message: 'x' })).threadLength, 1);
 });
 
-test('D22 a stored line that was changed is an error, and no other session’s', async (t) => {
+test('D22 a stored line that was changed is an error that names it, and no other session’s', async (t) => {
   const { store, d, host } = await table(t);
-  const { id } = await d.create('fac', request());
+  const { id, topic } = await d.create('fac', request());
   await d.speak('ana', id, { message: 'Pull.' });
   const other = await d.create('fac', request());
-  const forged = Object.create(store, {
-    read: {
-      value: async (...args) => {
-        const found = await store.read(...args);
-        const entries = (batch) => batch.entries.map((line) => line.replace('Pull.', 'Push.'));
-        return found && { ...found, batches: found.batches.map((batch) => ({ ...batch, entries: entries(batch) })) };
+  /** A host whose store gives the lines changed. */
+  const reading = (change) => {
+    const forged = Object.create(store, {
+      read: {
+        value: async (...args) => {
+          const found = await store.read(...args);
+          const changed = (batch) => ({ ...batch, entries: batch.entries.map(change) });
+          return found && args[0] === id ? { ...found, batches: found.batches.map(changed) } : found;
+        },
       },
-    },
-  });
-  for (const method of ['create', 'append', 'list', 'delete']) forged[method] = store[method].bind(store);
-  const reader = host({ store: forged });
-  assert.deepEqual(await told(reader.get('ana', id)), ['internal', 'GET_ROUND_TABLE_FAILED']);
-  assert.equal((await reader.get('ana', other.id)).status, 'open');
+    });
+    for (const method of ['create', 'append', 'list', 'delete']) forged[method] = store[method].bind(store);
+    return host({ store: forged });
+  };
+  assert.equal((await reading((line) => line).get('ana', id)).thread[0].message, 'Pull.');
+  // What is said is in the hash of its thread as well; a topic is in the sum of its line alone.
+  for (const [from, to, entry] of [
+    ['Pull.', 'Push.', 2],
+    [topic, `${topic}!`, 0],
+    ['"bo"', '"eve"', 0],
+  ]) {
+    const reader = reading((line) => line.replace(from, to));
+    const error = await reader.get('ana', id).catch((thrown) => thrown);
+    assert.deepEqual([error.code, error.reason], ['internal', 'GET_ROUND_TABLE_FAILED'], to);
+    assert.match(String(error.cause), new RegExp(`^entry ${entry}: .*sum differs`), to);
+    assert.deepEqual(await told(reader.speak('ana', id, { message: 'x' })), ['internal', 'SPEAK_FAILED']);
+    assert.equal((await reader.get('ana', other.id)).status, 'open');
+  }
+  assert.equal((await d.get('ana', id)).thread.length, 1, 'and nothing was written');
 });
