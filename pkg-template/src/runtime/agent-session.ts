@@ -12,7 +12,7 @@ import type {
   ParticipantTurn,
   TurnServices,
 } from '../types.js';
-import { enclosing } from '../values.js';
+import { BadValue, enclosing, isInstance, unboundedJsonText } from '../values.js';
 import { type Agent, readAgent, type SessionIdentity } from './agent-options.js';
 import { AgentTurn, type TurnSetting } from './agent-turn.js';
 import { RuntimeParticipantError } from './errors.js';
@@ -91,7 +91,7 @@ interface Restored {
  */
 export function openHandle(agentJson: string, checkpoint?: ParticipantCheckpoint): AgentHandle {
   const { engine } = currentEngine();
-  const stored = checkpoint === undefined ? undefined : JSON.stringify(checkpoint);
+  const stored = checkpoint === undefined ? undefined : checkpointText(checkpoint);
   try {
     return new engine.AgentHandle(agentJson, stored);
   } catch (error) {
@@ -101,6 +101,18 @@ export function openHandle(agentJson: string, checkpoint?: ParticipantCheckpoint
     const message = error.slice(at + 1);
     if (error.slice(0, at) === 'config') throw new RoundtableError('invalid-config', message);
     throw new RuntimeParticipantError('checkpoint-invalid', message);
+  }
+}
+
+/** How many levels a checkpoint has around the values of its messages, coded. */
+const AROUND = 8;
+
+function checkpointText(checkpoint: ParticipantCheckpoint): string {
+  try {
+    return unboundedJsonText(checkpoint, 'checkpoint', AROUND);
+  } catch (error) {
+    if (isInstance(error, BadValue)) throw new RuntimeParticipantError('checkpoint-invalid', error.message);
+    throw error;
   }
 }
 

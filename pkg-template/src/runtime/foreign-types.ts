@@ -31,7 +31,7 @@ export type RuntimeResult =
   /** Tool calls wait for approval, 1 to 64; `state` is what the SDK continues from, kept in the checkpoint. */
   | { interruptions: readonly ToolApproval[]; state: JsonValue };
 
-/** A tool call that must be approved. */
+/** A tool call that must be approved. Its id and name have 1 to 512 UTF-16 units. */
 export interface ToolApproval {
   toolCallId: string;
   toolName: string;

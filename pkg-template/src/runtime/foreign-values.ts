@@ -8,6 +8,7 @@ import {
   describe,
   elements,
   exactly,
+  identifier,
   isInstance,
   jsonText,
   members,
@@ -36,6 +37,11 @@ export interface Pending {
   readonly state: JsonValue;
 }
 
+/** What a participant's session in a conversation is called. */
+export function sessionIdOf(conversationId: string, participantId: string): string {
+  return JSON.stringify([conversationId, participantId]);
+}
+
 /** What a session is at a boundary. */
 export interface State {
   readonly history: readonly JsonValue[];
@@ -54,7 +60,7 @@ export function restore(
     throw new RuntimeParticipantError('checkpoint-invalid', problem);
   };
   if (checkpoint.version !== VERSION) refuse(`its version is not ${VERSION}`);
-  const { append = [], data } = checkpoint;
+  const { append = [], data }: { append?: unknown; data?: unknown } = checkpoint;
   try {
     const head = members(data, 'data');
     const [written, firstTurnDone, pending] = [head.get('sessionId'), head.get('firstTurnDone'), head.get('pending')];
@@ -66,7 +72,9 @@ export function restore(
     if (pending !== null && written !== sessionId)
       refuse('what waits in another conversation cannot be answered in a fork of it (data.pending)');
     return {
-      history: deepFreeze(append.map((item) => structuredClone(item))),
+      history: deepFreeze(
+        elements(append, 'append', Infinity).map((item, index) => jsonCopy(item, `append[${index}]`)),
+      ),
       firstTurnDone: firstTurnDone === true,
       pending: pending === null ? null : readPending(pending),
     };
@@ -79,13 +87,19 @@ export function restore(
 function readPending(value: unknown): Pending {
   const found = exactly(value, 'data.pending', ['executionId', 'requests', 'state']);
   const requests = elements(found.get('requests'), 'data.pending.requests', MAX_REQUESTS);
-  if (typeof found.get('executionId') !== 'string' || requests.length === 0)
-    throw new BadValue('data.pending', 'names no execution or no requests');
+  identifier(found.get('executionId'), 'data.pending.executionId');
+  if (requests.length === 0) throw new BadValue('data.pending.requests', 'is empty');
+  const ids = new Set<string>();
   for (const [index, request] of requests.entries()) {
     const path = `data.pending.requests[${index}]`;
     const given = exactly(request, path, ['id', 'reason', 'kind', 'data']);
-    for (const key of ['toolCallId', 'toolName', 'arguments'])
-      if (!members(given.get('data'), `${path}.data`).has(key)) throw new BadValue(`${path}.data.${key}`, 'is missing');
+    const id = identifier(given.get('id'), `${path}.id`);
+    if (ids.has(id)) throw new BadValue(`${path}.id`, 'is named twice');
+    ids.add(id);
+    if (given.get('kind') !== 'approval') throw new BadValue(`${path}.kind`, 'must be approval');
+    const action = members(given.get('data'), `${path}.data`);
+    for (const key of ['toolCallId', 'toolName']) identifier(action.get(key), `${path}.data.${key}`);
+    if (!action.has('arguments')) throw new BadValue(`${path}.data.arguments`, 'is missing');
   }
   return deepFreeze(JSON.parse(unboundedJsonText(value, 'data.pending', 4)) as unknown) as Pending;
 }
@@ -100,9 +114,7 @@ export function readResult(value: unknown): RuntimeResult {
       const interruptions = given.map((item, index) => {
         const path = `result.interruptions[${index}]`;
         const { toolCallId, toolName, arguments: args } = Object.fromEntries(members(item, path));
-        for (const [key, name] of Object.entries({ toolCallId, toolName }))
-          if (typeof name !== 'string' || name === '')
-            throw new BadValue(`${path}.${key}`, 'must be a string that is not empty');
+        for (const [key, name] of Object.entries({ toolCallId, toolName })) identifier(name, `${path}.${key}`);
         const action = { toolCallId, toolName, arguments: jsonCopy(args ?? null, `${path}.arguments`) };
         return action as ToolApproval;
       });
@@ -133,8 +145,9 @@ export interface ReadAnswer {
   readonly action: ToolApproval;
 }
 
-/** @throws `identity-mismatch` for an answer that does not fit what waits */
+/** @throws `identity-mismatch` for an answer that does not fit what waits in the session */
 export function readAnswers(
+  sessionId: string,
   turn: ParticipantTurn,
   pending: Pending,
   responses: readonly ParticipantResponse[],
@@ -143,6 +156,8 @@ export function readAnswers(
   const requests = pending.requests.map(({ id, data }) => ({ id, data }));
   const mismatch = (problem: string): RuntimeParticipantError =>
     new RuntimeParticipantError('identity-mismatch', problem);
+  if (sessionIdOf(conversationId, participantId) !== sessionId)
+    throw mismatch("the turn's conversation or participant is another one");
   let text: string;
   try {
     text = unboundedJsonText({ conversationId, participantId, turnId, groupId, requests, responses }, 'answers', 5);

@@ -15,7 +15,17 @@ import type {
   ParticipantTurn,
   TurnServices,
 } from '../types.js';
-import { BadValue, deepFreeze, describe, elements, enclosing, isFunction, isInstance, MAX_TEXT } from '../values.js';
+import {
+  BadValue,
+  deepFreeze,
+  describe,
+  elements,
+  enclosing,
+  isFunction,
+  isInstance,
+  MAX_TEXT,
+  text,
+} from '../values.js';
 import { type AgentContext, hostJournal, participant, type RuntimeParticipantOptions } from './agent.js';
 import { checkCallbacks, named, object } from './agent-options.js';
 import { adoptExecution, clearDefaultJournal, openDefaultJournal } from './default-journal.js';
@@ -25,7 +35,15 @@ import { AbortedWithFailure, ExecutionError, isOutcomeUnknown, RuntimeParticipan
 import { Context } from './foreign-context.js';
 import { readJournal, refuseOthers } from './foreign-deeds.js';
 import type { AgentRuntime, RuntimeResult, ToolApprovalDecision } from './foreign-types.js';
-import { type ApprovalRequest, readAnswers, readResult, restore, type State, VERSION } from './foreign-values.js';
+import {
+  type ApprovalRequest,
+  readAnswers,
+  readResult,
+  restore,
+  sessionIdOf,
+  type State,
+  VERSION,
+} from './foreign-values.js';
 import { claim, SessionName } from './leases.js';
 import { meterJournal } from './metering.js';
 import { renderInput, renderSharedIncrement } from './render.js';
@@ -56,7 +74,7 @@ export function runtimeParticipant(options: ForeignParticipantOptions): AgentPar
       const place = placeOfContext(opening);
       const restoring = checkpoint !== undefined;
       const runtime = await options.createRuntime({ conversationId, participantId, restoring });
-      const sessionId = JSON.stringify([conversationId, participantId]);
+      const sessionId = sessionIdOf(conversationId, participantId);
       const name = new SessionName(sessionId, place);
       const free = claim(objectsOf(runtime), name);
       try {
@@ -96,10 +114,7 @@ function readRuntime(runtime: AgentRuntime): string {
     for (const key of ['resume', 'dispose'] as const)
       if (runtime[key] !== undefined && !isFunction(runtime[key]))
         throw new BadValue(`runtime.${key}`, 'must be a function');
-    const environment: unknown = runtime.environment ?? '';
-    if (typeof environment !== 'string' || environment.length > MAX_TEXT)
-      throw new BadValue('runtime.environment', `must be a string of at most ${MAX_TEXT} UTF-16 units`);
-    return environment;
+    return text(runtime.environment ?? '', 'runtime.environment', MAX_TEXT);
   });
 }
 
@@ -166,7 +181,7 @@ class RuntimeSession implements ParticipantSession {
     const { runtime, sessionId, place } = this.#setting;
     const { pending } = this.#state;
     if (pending === null) throw new RuntimeParticipantError('identity-mismatch', 'nothing waits for an answer');
-    const answers = readAnswers(turn, pending, responses);
+    const answers = readAnswers(sessionId, turn, pending, responses);
     const { executionId } = pending;
     adoptExecution(sessionId, place, executionId);
     const records = await readJournal(this.#journal(options.services), sessionId, executionId);
