@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { recordProvider } from 'agent-roundtable';
-import { deferred, execution, open, reply, runOnce, settle, turn, unhandled } from './support/agent.mjs';
+import { calling, deferred, execution, open, reply, runOnce, settle, tool, turn, unhandled } from './support/agent.mjs';
 
 /** A provider that streams by `onDelta` as `script` says, then replies. */
 const streaming = (script, content = 'done') => ({
@@ -119,12 +119,21 @@ test('K9 awaiting onDelta, and a stream by itself, go at the pace of the sink', 
       yield reply('');
     },
   };
-  for (const provider of [awaiting, stream]) {
+  const long = 'x'.repeat(16 * 1024);
+  const large = streaming(async (push) => {
+    for (; pushed < 60; pushed++) await push(long);
+    pushed = 1000;
+  });
+  for (const [provider, most] of [
+    [awaiting, 100],
+    [stream, 100],
+    [large, 10],
+  ]) {
     pushed = 0;
     const opened = deferred();
     const running = runOnce({ provider }, { onDelta: () => opened.promise });
     await settle();
-    assert.ok(pushed < 100, `${pushed} pushed while nothing was taken`);
+    assert.ok(pushed < most, `${pushed} pushed while nothing was taken`);
     opened.resolve();
     await running;
     assert.equal(pushed, 1000);
@@ -200,6 +209,50 @@ test('what is streamed and is no text fails the call by name, whether or not the
       assert.equal(options.services.reports[0].outcome, 'failed', 'the call was made');
     }
   }
+});
+
+test('K9 what was streamed and not delivered when the turn is stopped is not delivered later', async () => {
+  const controller = new AbortController();
+  const taking = deferred();
+  const delivered = [];
+  const onDelta = async (text) => {
+    delivered.push(text);
+    await taking.promise;
+  };
+  const provider = streaming((push) => {
+    for (const text of ['1', '2', '3']) push(text);
+    return new Promise(() => {});
+  });
+  const running = runOnce({ provider }, { onDelta, signal: controller.signal });
+  await settle();
+  controller.abort(new Error('stop'));
+  await assert.rejects(running, /stop/);
+  taking.resolve();
+  await settle();
+  assert.deepEqual(delivered, ['1']);
+});
+
+test('A13 K9 a sink that fails stops the tools that run as well', async () => {
+  const failure = new Error('observer gone');
+  let reason;
+  const look = tool('look', async (_args, { signal }) => {
+    await settle();
+    reason = signal.reason;
+    return 1;
+  });
+  const provider = {
+    name: 'p',
+    async *chatStream() {
+      yield { ...calling(['t', 'look', {}]), content: 'one' };
+    },
+  };
+  const onDelta = async () => {
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    throw failure;
+  };
+  await assert.rejects(runOnce({ provider, tools: [look] }, { onDelta }), (error) => error === failure);
+  await settle();
+  assert.equal(reason, failure);
 });
 
 test('on abort the flush is skipped', async () => {

@@ -77,6 +77,8 @@ test('a reply that is none names what is wrong, and its call is reported failed'
     [{ ...reply('x'), role: 'user' }, /reply\.role/],
     [reply('x', { id: '\ud800' }), /reply\.id holds a lone surrogate/],
     [reply('x', { id: 'i'.repeat(513) }), /reply\.id: longer than 512/],
+    [calling(['t\ud800', 'look', {}]), /reply\.toolCalls\[0\]\.id holds a lone surrogate/],
+    [calling(['t', 'look\udc00', {}]), /reply\.toolCalls\[0\]\.function\.name holds a lone surrogate/],
     [calling(['t'.repeat(513), 'look', {}]), /reply\.toolCalls\[0\]\.id: longer than 512/],
     [calling(['t', 'l'.repeat(513), {}]), /reply\.toolCalls\[0\]\.function\.name: longer than 512/],
     [reply(7), /reply\.content: expected a string, found number/],
@@ -536,6 +538,9 @@ test('options that are not acceptable name the option, nothing is called and eve
     [named({ model: 'm'.repeat(513) }), /model: longer than 512/],
     [named({ model: undefined }), /model must be a string/],
     [named({ systemMessage: 1 }), /systemMessage must be a string/],
+    [named({ model: 'm\ud800' }), /model holds a lone surrogate/],
+    [named({ provider: { ...scripted(), name: 'p\ud800' } }), /provider\.name holds a lone surrogate/],
+    [named({ tools: [tool('a\udc00', () => 1)] }), /tools\[0\]\.name holds a lone surrogate/],
     [named({ systemMessage: 'x'.repeat(1024 * 1024 + 1) }), /systemMessage: longer than 1048576/],
     [
       named({ tools: [tool('a', () => 1, { description: 'x'.repeat(4 * 1024 * 1024) })] }),

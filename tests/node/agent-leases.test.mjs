@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { recordProvider, RuntimeParticipantError } from 'agent-roundtable';
-import { calling, execution, open, reply, scripted, settle, tool, turn } from './support/agent.mjs';
+import { calling, deferred, execution, open, reply, scripted, settle, tool, turn } from './support/agent.mjs';
 
 const reused =
   (message = /./) =>
@@ -207,6 +207,22 @@ test('A89 an undecodable checkpoint: the new agent is disposed of, its objects a
     assert.equal(disposed, index + 1);
     await (await open({ provider, tools: [look] })).release();
   }
+});
+
+test('K8 a second turn that was refused is not what a release waits for', async () => {
+  const finish = deferred();
+  const provider = scripted(() => finish.promise);
+  let disposed = 0;
+  const lease = await open({ provider, dispose: () => void disposed++ });
+  const running = lease.session.runTurn(turn('a1'), execution());
+  await assert.rejects(lease.session.runTurn(turn('a2'), execution()), { code: 'busy' });
+  const releasing = lease.release();
+  await settle();
+  assert.equal(disposed, 0);
+  finish.resolve(reply('late'));
+  assert.deepEqual(await running, { kind: 'speak', content: 'late' });
+  await releasing;
+  assert.equal(disposed, 1);
 });
 
 test('K8 a release while a turn runs waits for it, and its provider is held until then', async () => {

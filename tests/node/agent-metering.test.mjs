@@ -180,6 +180,10 @@ test('K2 usage beside the metadata counts for nothing', async () => {
   const { journal, noted } = metered();
   await journal.append({ ...response({}), usage: { inputTokens: 1, outputTokens: 1, usageProvenance: 'complete' } });
   assert.equal(noted.reports[0].provenance, 'unknown');
+  const usage = { inputTokens: 1, outputTokens: 1, usageProvenance: 'complete' };
+  const beside = { ...response({}), callId: 'c2', response: reply('x', { metadata: {}, usage, ...usage }) };
+  await journal.append(beside);
+  assert.equal(noted.reports[1].provenance, 'unknown');
 });
 
 test('A54 a cache hit is appended, then reported with its own identity, never admitted', async () => {

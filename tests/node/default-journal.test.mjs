@@ -60,6 +60,13 @@ test('A26 K12 the same record again is stored once, in whatever order its member
   await journal.append({ result: { b: [{ d: 3, c: 2 }], a: 1 }, ...rest });
   await journal.append(record('1', 'e', { result: { b: [{ d: 3, c: 2 }], a: 1 } }));
   assert.equal((await journal.read('e')).length, 1);
+  await journal.append(record('2'));
+  await journal.append(record('1', 'e', { result: { a: 1, b: [{ c: 2, d: 3 }] } }));
+  assert.deepEqual(
+    (await journal.read('e')).map(({ id }) => id),
+    ['1', '2'],
+    'and stays where it was',
+  );
 });
 
 test('A27 the same id with other content is refused', async () => {

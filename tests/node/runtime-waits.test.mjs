@@ -349,17 +349,6 @@ describe('an end', () => {
     await lease.release();
   });
 
-  test('K9 what is no text is not streamed', async () => {
-    const options = execution();
-    const lease = await open(async (_, context) => {
-      for (const odd of ['a', 7, null, undefined, {}, 'b']) await context.onDelta(odd);
-      return done('x');
-    });
-    await lease.session.runTurn(turn('a1'), options);
-    assert.deepEqual(options.deltas, ['a', 'b']);
-    await lease.release();
-  });
-
   test('K3 a stream that is read on when its turn is over is reported once', async () => {
     const noted = services();
     const over = deferred();

@@ -226,6 +226,15 @@ describe('what it holds', () => {
     }
     assert.deepEqual(inputs, [false, true, true]);
     await lease.release();
+    for (const firstTurnDone of [false, true]) {
+      const provider = scripted(reply('x'));
+      const { data, version } = await settled();
+      const restored = await open(make({ provider }), { checkpoint: { version, data: { ...data, firstTurnDone } } });
+      await restored.session.runTurn(turn('b1', [], 'the purpose'), execution());
+      const { content } = provider.requests[0].messages.at(-1);
+      assert.equal(content.includes('the purpose'), !firstTurnDone, 'as the checkpoint says');
+      await restored.release();
+    }
   });
 });
 
@@ -328,6 +337,26 @@ describe('what it refuses', () => {
       const metadata = { odd: { $escaped } };
       await refused({ ...checkpoint, append: [first, { ...second, metadata }] }, /append\[1\]\.metadata\.odd/);
     }
+  });
+
+  test('A39 K11 what is no JSON at all, with its path', async () => {
+    const checkpoint = await settled();
+    const [first, second] = checkpoint.append;
+    const circle = [];
+    circle.push(circle);
+    const deep = JSON.parse(`${'['.repeat(5000)}${']'.repeat(5000)}`);
+    for (const [parts, says] of [
+      [new Map(), /checkpoint\.append\[1\]\.parts /],
+      [new Date(), /checkpoint\.append\[1\]\.parts /],
+      [1n, /checkpoint\.append\[1\]\.parts must be JSON, not a BigInt/],
+      [Number.NaN, /checkpoint\.append\[1\]\.parts is NaN/],
+      [() => 1, /checkpoint\.append\[1\]\.parts must be JSON, not a function/],
+      [circle, /checkpoint\.append\[1\]\.parts\[0\] contains itself/],
+      [deep, /checkpoint\.append\[1\]\.parts.* is nested deeper/],
+    ])
+      await refused({ ...checkpoint, append: [first, { ...second, parts }] }, says);
+    for (const value of [7, 'x', []]) await refused(value, /checkpoint/);
+    for (const append of [7, null, 'x', {}]) await refused({ ...checkpoint, append }, /array/);
   });
 
   test('A39 K11 a history in which a call has no result, two, or another one’s', async () => {

@@ -140,3 +140,29 @@ for (const [kind, make] of Object.entries(kinds)) {
     await Promise.all([first.dispose(), second.dispose()]);
   });
 }
+
+test('A76 a parked wait of a foreign runtime is found again where its record is reached through another store object', async () => {
+  const store = new MemoryConversationStore();
+  const bound = (target, key) => (typeof target[key] === 'function' ? target[key].bind(target) : target[key]);
+  const through = new Proxy(store, { get: bound });
+  const effects = [];
+  const agent = runtimeParticipant({
+    id: 'bot',
+    runtime,
+    createRuntime: () => ({
+      run: async () => ({ interruptions: [{ toolCallId: 't', toolName: 'write', arguments: {} }], state: null }),
+      resume: async (_state, [decision], context) => ({
+        finalOutput: await context.toolCall(decision, () => `written ${effects.push('w')}`),
+        newItems: [],
+      }),
+    }),
+  });
+  const first = createRoundtable({ conversationId: 'foreign', participants: [agent], limits, store });
+  const waiting = await first.run();
+  await first.dispose();
+  const again = await load('foreign', through, [agent]);
+  await again.resume(yes(waiting));
+  assert.equal((await again.run()).status, 'limited');
+  assert.deepEqual([again.snapshot().messages[0].content, effects], ['written 1', ['w']]);
+  await again.dispose();
+});
