@@ -64,6 +64,18 @@ test('A13 A14 K9 the first failure of the sink stops the turn, and nothing is de
   assert.deepEqual([log, reason], [['1', '2'], failure]);
 });
 
+test('A14 a sink that fails at once is given nothing of what is pushed before anybody hears of it', async () => {
+  const failure = new Error('observer gone');
+  const log = [];
+  const onDelta = (text) => {
+    log.push(text);
+    throw failure;
+  };
+  const provider = streaming((push) => void ['1', '2', '3'].map(push));
+  await assert.rejects(runOnce({ provider }, { onDelta }), (error) => error === failure);
+  assert.deepEqual(log, ['1']);
+});
+
 test('A13 a sink that fails during the last flush fails the turn, which leaves no trace', async () => {
   const failure = new Error('late');
   const gate = deferred();
@@ -138,6 +150,41 @@ test('K9 awaiting onDelta, and a stream by itself, go at the pace of the sink', 
     await running;
     assert.equal(pushed, 1000);
   }
+});
+
+test('K9 few long texts hold up their source as many short ones do', async () => {
+  let pushed = 0;
+  const provider = streaming(async (push) => {
+    for (; pushed < 40; pushed++) await push('x'.repeat(8192));
+  });
+  const opened = deferred();
+  const running = runOnce({ provider }, { onDelta: () => opened.promise });
+  await settle();
+  assert.ok(pushed < 20, `${pushed} pushed while nothing was taken`);
+  opened.resolve();
+  await running;
+  assert.equal(pushed, 40);
+});
+
+test('K9 what is undelivered when the turn is stopped is never delivered', async () => {
+  const controller = new AbortController();
+  const gate = deferred();
+  const delivered = [];
+  const onDelta = async (text) => {
+    delivered.push(text);
+    await gate.promise;
+  };
+  const provider = streaming(async (push) => {
+    for (const text of ['1', '2', '3']) push(text);
+    await new Promise(() => {});
+  });
+  const running = runOnce({ provider }, { onDelta, signal: controller.signal });
+  await settle();
+  controller.abort(new Error('stop'));
+  await assert.rejects(running, /stop/);
+  gate.resolve();
+  await settle();
+  assert.deepEqual(delivered, ['1']);
 });
 
 test('K15 split surrogate pairs are joined, lone halves become U+FFFD', async () => {

@@ -4,20 +4,22 @@ import { describe, test } from 'node:test';
 import { openDefaultJournal } from 'agent-roundtable/testing';
 import { calling, deferred, execution, reply, scripted, settle, turn, unhandled } from './support/agent.mjs';
 import { call, done, parked } from './support/parked.mjs';
-import { arrayJournal, noting, open } from './support/session.mjs';
+import { arrayJournal, noting, open, resume } from './support/session.mjs';
 
 describe('K10 what an abort or a failing observer leaves behind', () => {
   test('K10 an abort after the wait was saved returns the wait, and it can be answered', async () => {
     const controller = new AbortController();
     const stuck = deferred();
+    const replies = [call(), reply('done')];
     const provider = {
       name: 'p',
       async chat(_messages, { onDelta }) {
         void onDelta('thinking');
-        return call();
+        return replies.shift();
       },
     };
-    const lease = await open({ provider, tools: [noting('write')] });
+    const write = noting('write');
+    const lease = await open({ provider, tools: [write] });
     const options = execution({ signal: controller.signal, onDelta: () => stuck.promise });
     const running = lease.session.runTurn(turn('a1'), options);
     await settle();
@@ -25,6 +27,8 @@ describe('K10 what an abort or a failing observer leaves behind', () => {
     const outcome = await running;
     assert.equal(outcome.kind, 'wait');
     assert.notEqual((await lease.session.checkpoint()).data.pending, null);
+    assert.deepEqual(await resume(lease, outcome.requests), done);
+    assert.equal(write.calls.length, 1);
     await lease.release();
   });
 

@@ -108,12 +108,14 @@ describe('K4 K5 an answer fits one action or none', () => {
       'member of none': request({ memberId: null }),
       'request kind': request({ kind: 'reconciliation' }),
       'response kind': [{ ...good, response: { kind: 'input', content: 'yes' } }],
+      'response kind beside a yes': [{ ...good, response: { kind: 'reconciliation', approved: true } }],
       request: request({ id: 'other' }),
       arguments: data({ arguments: { path: 'b' } }),
       'more arguments': data({ arguments: { path: 'a', force: true } }),
       tool: data({ toolName: 'read' }),
       'tool call': data({ toolCallId: 't2' }),
       action: data({ actionId: 'a1:call:1:action:1' }),
+      'parent call': data({ parentCallId: 'a1:call:2' }),
       execution: data({ executionId: 'a2' }),
       'no data': request({ data: undefined }),
       twice: [good, { ...good, responseId: 'another' }],
@@ -133,6 +135,12 @@ describe('K4 K5 an answer fits one action or none', () => {
     await assert.rejects(lease.session.resumeTurn({ ...turn('a1'), turnId: 'x' }, [], execution()), {
       code: 'identity-mismatch',
     });
+    // Turn and answer agree with each other, and with another participant's session.
+    const others = { ...turn('a1'), participantId: 'x' };
+    await assert.rejects(
+      lease.session.resumeTurn(others, [answered(requests[0], true, { turn: others })], execution()),
+      { code: 'identity-mismatch' },
+    );
     assert.deepEqual(write.calls, []);
     const ordered = { ...requests[0].data };
     const reversed = Object.fromEntries(Object.entries(ordered).reverse());
@@ -288,6 +296,10 @@ describe('the policy', () => {
       [{}, 'ask'],
       [{ allow: ['*'] }, 'allow'],
       [{ allow: ['wri*'] }, 'allow'],
+      [{ allow: ['w*t*e'] }, 'allow'],
+      [{ allow: ['w*x'] }, 'ask'],
+      [{ allow: ['w*x*e'] }, 'ask'],
+      [{ allow: ['*'], deny: ['*rit'] }, 'allow'],
       [{ allow: ['rit'] }, 'ask'],
       [{ allow: ['WRITE'] }, 'ask'],
       [{ allow: ['write'], ask: ['w*e'] }, 'ask'],

@@ -217,6 +217,25 @@ describe('the journal of an execution', () => {
     }
   });
 
+  test('A48 a model is not called while the result before it is on its way, nor where that is refused', async () => {
+    const journal = arrayJournal();
+    const { append } = journal;
+    const full = deferred();
+    journal.append = async (record) => (record.kind === 'tool-result' ? full.promise : append(record));
+    const provider = scripted(call(), reply('never'));
+    const options = { provider, tools: [noting('write')], permissions: { allow: ['*'] } };
+    const lease = await open(options, { journal: () => journal });
+    const running = lease.session.runTurn(turn('a1'), execution());
+    void running.catch(() => undefined);
+    await settle();
+    assert.equal(journal.records.at(-1).kind, 'model-request', 'it is on its way as well');
+    assert.equal(provider.requests.length, 1);
+    full.reject(new Error('full'));
+    await assert.rejects(running, { code: 'EXECUTION_JOURNAL_FAILED' });
+    assert.equal(provider.requests.length, 1);
+    await lease.release();
+  });
+
   test('a tool is not run where its intent is refused, nor a model called where a result is', async () => {
     for (const [kind, ran, called] of [
       ['tool-intent', 0, 1],

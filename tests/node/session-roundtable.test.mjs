@@ -349,8 +349,12 @@ describe('a run that is cancelled while a tool runs', () => {
 
   test('C32 a tool that may run twice is not waited for, and runs again under its key', async () => {
     for (const gated of [true, false]) {
-      const { table, controller, running, world } = await working({ gated, recovery: 'durable', idempotent: true });
+      const made = await working({ gated, recovery: 'durable', idempotent: true });
+      const { table, controller, running, finish, world } = made;
       controller.abort();
+      await settle();
+      // Too late: by now the run has ended without it.
+      finish.resolve('waited for');
       assert.equal((await running).status, 'cancelled');
       await table.run();
       assert.deepEqual([words(table), world.length, new Set(world).size], [['done: written again'], 2, 1]);

@@ -108,6 +108,7 @@ describe('turns', () => {
       return true;
     });
     assert.equal(provider.requests.length, 1);
+    assert.equal(admitted, 2, 'what was refused is not asked for again');
   });
 
   test('a resumed turn admits its own calls only, under ids that were never used', async () => {

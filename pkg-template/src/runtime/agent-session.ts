@@ -229,7 +229,11 @@ export class AgentSession implements ParticipantSession {
     if (this.#running !== undefined) throw new RoundtableError('busy', 'a turn is already running on this session');
   }
 
+  protected get isReleased(): boolean {
+    return this.#released !== undefined;
+  }
+
   protected refuseReleased(): void {
-    if (this.#released !== undefined) throw new RoundtableError('disposed', 'the session was released');
+    if (this.isReleased) throw new RoundtableError('disposed', 'the session was released');
   }
 }

@@ -270,7 +270,7 @@ class RuntimeSession implements ParticipantSession {
       goesOn = this.#state.pending !== null;
       return outcome;
     } catch (error) {
-      goesOn ||= options.signal.aborted || isOutcomeUnknown(error);
+      goesOn ||= options.signal.aborted || left.signal.aborted || isOutcomeUnknown(error);
       throw error;
     } finally {
       this.#running = undefined;

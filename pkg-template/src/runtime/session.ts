@@ -121,7 +121,10 @@ class GatedSession extends AgentSession {
     clearDefaultJournal(this.opened.sessionId, this.#place === '' ? executions : undefined, this.#place);
   }
 
-  /** A turn that is over leaves no records; one that is parked may be taken over, one that was stopped goes on. */
+  /**
+   * A turn that is over leaves no records; one that is parked may be taken over, one that was stopped, or ended by the
+   * session's release, goes on.
+   */
   async #cleared(
     turn: ParticipantTurn,
     { signal }: ParticipantExecutionOptions,
@@ -138,7 +141,7 @@ class GatedSession extends AgentSession {
     } catch (error) {
       // What can never be answered is given up, with what waited before it.
       if (isUnsupportedWait(error)) this.#parked = handle.pending() !== undefined;
-      goesOn = this.#parked || signal.aborted || isOutcomeUnknown(error);
+      goesOn = this.#parked || signal.aborted || this.isReleased || isOutcomeUnknown(error);
       throw error;
     } finally {
       if (!goesOn) this.#clear(executions);
