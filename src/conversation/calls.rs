@@ -6,7 +6,7 @@ use super::effect::{Effect, Reply, ServiceRefusal};
 use super::error::{Code, RoundtableError, StoreFailure, Thrown};
 use super::input::{CallId, Claim, Request, Ticket, Timer};
 use super::ledger::LateWork;
-use super::machine::Machine;
+use super::machine::{MAX_TIMER_MS, Machine};
 use super::run::RunControl;
 use super::writer::{Gate, RETRY_PAUSES_MS};
 use crate::record::codec::encode;
@@ -354,7 +354,8 @@ impl Machine {
 
     fn disposed(&self, failures: Vec<Thrown>) -> Reply {
         let bound = self.head.limits.settle_timeout_ms;
-        Reply::Disposed { failures, release_within_ms: bound.map(|ms| ms.saturating_add(MORE_FOR_RELEASES_MS)) }
+        let release_within_ms = bound.map(|ms| ms.saturating_add(MORE_FOR_RELEASES_MS).min(MAX_TIMER_MS as u64));
+        Reply::Disposed { failures, release_within_ms }
     }
 
     /// A host call that has not started is taken back.

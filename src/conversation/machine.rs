@@ -69,7 +69,7 @@ pub(super) struct Waiting {
 }
 
 /// The longest delay a host's timer takes; longer waits are armed again.
-const MAX_TIMER_MS: f64 = 2_147_483_647.0;
+pub(super) const MAX_TIMER_MS: f64 = 2_147_483_647.0;
 
 impl Machine {
     /// A handle that has stored nothing yet. `owner` tells this handle from every other.

@@ -9,8 +9,6 @@ const MAX_INSTANT = 8.64e15;
 
 /** How many timers the engine has; it numbers them from 0. */
 const TIMERS = 4;
-/** The longest that a timer can wait. */
-const MAX_DELAY_MS = 2 ** 31 - 1;
 
 /** The engine's timers and instants. */
 export class Timekeeper {
@@ -54,7 +52,7 @@ export class Timekeeper {
 
   /** Calls `late` once after that time, unless what this returns is called first. The engine knows nothing of it. */
   after(delayMs: number, late: () => void): () => void {
-    const handle = this.#set(late, Math.min(delayMs, MAX_DELAY_MS));
+    const handle = this.#set(late, delayMs);
     return () => this.#clear(handle);
   }
 

@@ -127,23 +127,26 @@ export class Ports implements EnginePorts {
   }
 
   /** Releases the host's selector; what it rejects with, if it does, or that it took longer than it may. */
-  async releaseSelector(withinMs?: number): Promise<{ readonly error: unknown } | undefined> {
+  releaseSelector(withinMs?: number): Promise<{ readonly error: unknown } | undefined> {
     const release = this.#selector?.release;
-    if (release === undefined) return undefined;
-    let stop: (() => void) | undefined;
-    const failed = await new Promise<{ readonly error: unknown } | undefined>((done) => {
+    if (release === undefined) return Promise.resolve(undefined);
+    return new Promise((done) => {
+      const failed = (error: unknown): void => done({ error });
+      const late = (): void => failed(new RoundtableError('unavailable', 'the selector was not released in time'));
+      const stop = withinMs === undefined ? undefined : this.#time.after(withinMs, late);
       callHost(
         this,
         release,
-        () => done(undefined),
-        (error) => done({ error }),
+        () => {
+          stop?.();
+          done(undefined);
+        },
+        (error) => {
+          stop?.();
+          failed(error);
+        },
       );
-      const late = (): void =>
-        done({ error: new RoundtableError('unavailable', 'the selector was not released in time') });
-      if (withinMs !== undefined) stop = this.#time.after(withinMs, late);
     });
-    stop?.();
-    return failed;
   }
 
   /** Stops timers and observers; the engine calls nothing after this. */

@@ -166,22 +166,6 @@ export function checkCallbacks(options: unknown, required: string, others: reado
   });
 }
 
-/**
- * Checks that a host's object has these functions, and where it has them those.
- * @throws BadValue naming the function
- */
-export function checkMethods(
-  value: unknown,
-  path: string,
-  required: readonly string[],
-  others: readonly string[] = [],
-): void {
-  const given = (typeof value === 'function' ? value : object(value, path)) as Readonly<Record<string, unknown>>;
-  for (const key of [...required, ...others])
-    if (typeof given[key] !== 'function' && (required.includes(key) || given[key] !== undefined))
-      throw new BadValue(`${path}.${key}`, `must be a function, not ${describe(given[key])}`);
-}
-
 /** Runs `read`; a bad value in it is refused as `invalid-config`. */
 export function named<T>(read: () => T): T {
   try {

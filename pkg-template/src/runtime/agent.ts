@@ -1,10 +1,10 @@
 /** An agent as a participant: a provider, a model and tools, run by the engine's own loop. */
 
 import type { AgentParticipant, ParticipantFactory, ParticipantLease, RuntimeReference } from '../types.js';
-import { BadValue, describe } from '../values.js';
-import { checkCallbacks, checkMethods, leasedObjects, named } from './agent-options.js';
+import { checkCallbacks, leasedObjects } from './agent-options.js';
 import { AgentSession, type ConstructionChange, disposeQuietly, openAgentSession } from './agent-session.js';
 import { claim } from './leases.js';
+import { checkJournal } from './metering.js';
 import { type Render, renderSharedIncrement } from './render.js';
 import { settleTimeoutOf } from './stop.js';
 import type { AgentOptions, ExecutionJournal } from './types.js';
@@ -80,12 +80,8 @@ export function hostJournal(
 ): ExecutionJournal | undefined {
   if (options.journal === undefined) return undefined;
   const journal: ExecutionJournal = options.journal(sessionId);
-  return named(() => {
-    if (journal === undefined || journal === null)
-      throw new BadValue('journal', `must return an execution journal, not ${describe(journal)}`);
-    checkMethods(journal, 'journal', ['append'], ['read']);
-    return journal;
-  });
+  checkJournal(journal);
+  return journal;
 }
 
 /** Tells the host's observer of construction changes, which changes nothing itself. */

@@ -13,6 +13,8 @@ const HIGH_ENTRIES = 64;
 const HIGH_UNITS = 64 * 1024;
 
 export class DeltaQueue {
+  /** What was made of the first part that was no text. */
+  refused: Error | undefined;
   readonly #sink: (text: string) => unknown;
   readonly #onFailure: (error: unknown) => void;
   #entries: string[] = [];
@@ -50,6 +52,22 @@ export class DeltaQueue {
     } else {
       this.#add(joined);
     }
+  }
+
+  /**
+   * Takes a part of a stream and resolves when more may come; one without text is an empty one. What is no text is
+   * refused, with what `refusal` makes of it: whoever awaits that hears of it at once, and nobody has to.
+   */
+  take(part: unknown, refusal: (problem: string) => Error): Promise<void> {
+    const text = part ?? '';
+    if (typeof text === 'string') {
+      this.push(text);
+      return this.ready();
+    }
+    this.refused ??= refusal(new BadValue('onDelta: text', `must be a string, not ${describe(text)}`).message);
+    const refused = Promise.reject(this.refused);
+    refused.catch(() => undefined);
+    return refused;
   }
 
   /** Says that one text is over: half a surrogate pair waits for nothing any more. */
@@ -122,22 +140,4 @@ export class DeltaQueue {
     this.#waiting = waiting.filter(({ isMet }) => !over && !isMet());
     for (const { isMet, done } of waiting) if (over || isMet()) done();
   }
-}
-
-/** A streamed text; nothing where it is none. A part of a stream that has no text is an empty one. */
-export function streamed(text: unknown): string | undefined {
-  const given = text ?? '';
-  return typeof given === 'string' ? given : undefined;
-}
-
-/** What is wrong with what is none. */
-export function noText(text: unknown): string {
-  return new BadValue('onDelta: text', `must be a string, not ${describe(text)}`).message;
-}
-
-/** What `onDelta` gives for it: whoever awaits it hears of it at once, and nobody has to. */
-export function refusedText(error: Error): Promise<never> {
-  const refused = Promise.reject(error);
-  refused.catch(() => undefined);
-  return refused;
 }

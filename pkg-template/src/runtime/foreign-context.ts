@@ -6,7 +6,7 @@ import type { JsonValue } from '../types.js';
 import { jsonText } from '../values.js';
 import { named } from './agent-options.js';
 import { canonical } from './default-journal.js';
-import { type DeltaQueue, noText, refusedText, streamed } from './delta-queue.js';
+import type { DeltaQueue } from './delta-queue.js';
 import { ExecutionError } from './errors.js';
 import { actionKey, type Deeds, deedsOf, FAILED, NOT_RUN } from './foreign-deeds.js';
 import type { RuntimeContext, RuntimeModelCall, ToolApproval } from './foreign-types.js';
@@ -45,8 +45,6 @@ export class Context implements RuntimeContext {
   readonly journal: ExecutionJournal;
   /** The first record that was refused: the turn fails with it. */
   journalError: ExecutionError | undefined;
-  /** The first streamed text that was none: the turn fails with it, whatever the run makes of it. */
-  deltaError: ExecutionError | undefined;
   readonly #setting: ContextSetting;
   /** By all that the call is. */
   readonly #known: Deeds;
@@ -78,15 +76,13 @@ export class Context implements RuntimeContext {
     return `${this.#setting.attemptId}:call:${this.#calls}`;
   }
 
+  /** What streamed text that was none came to: the turn fails with it, whatever the run makes of it. */
+  get deltaError(): Error | undefined {
+    return this.#setting.deltas.refused;
+  }
+
   onDelta(text: unknown): Promise<void> {
-    const { deltas } = this.#setting;
-    const given = streamed(text);
-    if (given === undefined) {
-      this.deltaError ??= new ExecutionError('EXECUTION_REPLY_INVALID', noText(text));
-      return refusedText(this.deltaError);
-    }
-    deltas.push(given);
-    return deltas.ready();
+    return this.#setting.deltas.take(text, (problem) => new ExecutionError('EXECUTION_REPLY_INVALID', problem));
   }
 
   async modelCall<T>(

@@ -1,9 +1,10 @@
 /** Metering: a journal whose records admit and report the model calls they speak of. */
 
+import { callback, method, object } from '../conversation/options.js';
 import { currentEngine } from '../engine.js';
 import type { TurnServices, UsageReport } from '../types.js';
 import { members } from '../values.js';
-import { checkMethods, named } from './agent-options.js';
+import { named } from './agent-options.js';
 import type { ChatMessage, ChatMetadata, ExecutionJournal, ExecutionRecord } from './types.js';
 
 interface Call {
@@ -26,9 +27,9 @@ export function meterJournal(
   journal: ExecutionJournal,
   services: Pick<TurnServices, 'admitModelCall' | 'recordUsage'> & Partial<Pick<TurnServices, 'journal'>>,
 ): ExecutionJournal {
+  checkJournal(journal);
   named(() => {
-    checkMethods(journal, 'journal', ['append'], ['read']);
-    checkMethods(services, 'services', ['admitModelCall', 'recordUsage']);
+    for (const key of ['admitModelCall', 'recordUsage']) method(object(services, 'services'), key, 'services');
   });
   const together = journal === services.journal;
   const admitted = new Map<string, Call>();
@@ -83,6 +84,15 @@ export function meterJournal(
 
   const read = journal.read?.bind(journal);
   return read === undefined ? { append } : { append, read };
+}
+
+/** @throws `invalid-config` for what is no journal, naming what it lacks */
+export function checkJournal(journal: ExecutionJournal): void {
+  named(() => {
+    const given = object(journal, 'journal');
+    method(given, 'append', 'journal');
+    callback(given, 'read', 'journal.');
+  });
 }
 
 type SettlingRecord = ExecutionRecord & { kind: 'model-response' | 'model-failure' };

@@ -10,7 +10,7 @@ import {
   members,
   toWellFormed,
 } from '../values.js';
-import { type DeltaQueue, noText, refusedText, streamed } from './delta-queue.js';
+import type { DeltaQueue } from './delta-queue.js';
 import { ExecutionError } from './errors.js';
 import { withFiniteCounts } from './metering.js';
 import type { ChatMessage, ChatOptions, ChatProvider } from './types.js';
@@ -32,18 +32,9 @@ export async function callModel(provider: ChatProvider, request: ModelRequest): 
   if (typeof provider.chatStream === 'function') {
     return readStream(provider.chatStream(messages, Object.freeze(options)), signal, deltas);
   }
-  let refused: ExecutionError | undefined;
-  const onDelta = (text: unknown): Promise<void> => {
-    const given = streamed(text);
-    if (given === undefined) {
-      refused ??= invalid(noText(text));
-      return refusedText(refused);
-    }
-    deltas.push(given);
-    return deltas.ready();
-  };
+  const onDelta = (text: unknown): Promise<void> => deltas.take(text, invalid);
   const reply: unknown = await provider.chat(messages, Object.freeze({ ...options, onDelta }));
-  if (refused !== undefined) throw refused;
+  if (deltas.refused !== undefined) throw deltas.refused;
   deltas.endText();
   return replyText(reply);
 }
