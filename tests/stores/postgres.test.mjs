@@ -4,8 +4,10 @@ import { execFile } from 'node:child_process';
 import { after, before, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { createRoundtable, sessionParticipant } from 'agent-roundtable';
 import { postgresStore } from 'agent-roundtable/postgres';
 import { storeConformance } from 'agent-roundtable/testing';
+import { deferred } from '../node/support/conversations.mjs';
 import { batch, record, until } from './support/records.mjs';
 import { skip, startPostgres } from '../../scripts/lib/postgres-server.mjs';
 
@@ -135,6 +137,36 @@ describe('postgres store', { skip }, () => {
       message: /UTF8, not LATIN1/,
     });
     await other.end();
+  });
+
+  test('F no cross-talk: conversations of one id in two databases run at the same time', async () => {
+    const pools = ['one', 'two'].map((database) => new pg.Pool({ ...server.config, database }));
+    const both = deferred();
+    let running = 0;
+    const tables = pools.map(async (other) => {
+      await pool.query(`CREATE DATABASE ${other.options.database}`);
+      const store = postgresStore({ pool: other });
+      await store.setup();
+      const chat = async () => {
+        if (++running === 2) both.resolve();
+        await both.promise;
+        return { id: 'm', role: 'assistant', content: 'hi', timestamp: new Date(), state: 'complete' };
+      };
+      const bot = sessionParticipant({
+        id: 'bot',
+        runtime: { id: 'bot', version: '1' },
+        createSessionOptions: () => ({ provider: { name: 'p', chat }, model: 'm' }),
+      });
+      return createRoundtable({ conversationId: 'c', participants: [bot], limits: { maxTurnsPerRun: 1 }, store });
+    });
+    const opened = await Promise.all(tables);
+    const results = await Promise.all(opened.map((table) => table.run().finally(both.resolve)));
+    assert.deepEqual(
+      results.map(({ status }) => status),
+      ['limited', 'limited'],
+    );
+    await Promise.all(opened.map((table) => table.dispose()));
+    await Promise.all(pools.map((other) => other.end()));
   });
 
   onTables('F a pool of serializable transactions will do', async ({ schema }) => {

@@ -115,6 +115,18 @@ describe(`sqlite store, ${driver}`, { skip }, () => {
     await assert.rejects(another({ clockSkewMs: 0 }).load('c'), { code: 'invalid-record' });
   });
 
+  onFile('F what is written to a file that was removed is not acknowledged; one in its place is used', async (made) => {
+    const { path, store, another } = made;
+    await store.create(record('c'));
+    for (const name of ['', '-wal', '-shm']) await rm(`${path}${name}`, { force: true });
+    await assert.rejects(store.append(batch(1)), { code: 'not-found' });
+    const host = another({ clockSkewMs: 0 });
+    assert.equal(await host.load('c'), undefined);
+    await host.create(record('c'));
+    await store.append(batch(1));
+    assert.equal((await host.load('c')).revision, 2);
+  });
+
   onFile('tables of another version are refused', async ({ path, store, another }) => {
     await store.create(record('c'));
     const raw = new Database(path);

@@ -8,12 +8,22 @@ const places = new WeakMap<object, string>();
 const names = new WeakMap<object, string>();
 let named = 0;
 
-/** What tells a store apart: what one that is durable says itself, else the object that it is. */
+/** What tells a store apart: what it was placed in, else what one that is durable says itself, else the object that it is. */
 export function placeOf(store: object): string {
+  const placed = names.get(store);
+  if (placed !== undefined) return placed;
   const { durability, identity } = store as { readonly durability?: unknown; readonly identity?: unknown };
-  if (durability === 'durable' && typeof identity === 'string') return `identity ${identity}`;
-  const name = names.get(store) ?? `store ${named++}`;
-  names.set(store, name);
+  return durability === 'durable' && typeof identity === 'string' ? `identity ${identity}` : nameOf(store);
+}
+
+/** Says that a store is a part of something, such as a schema of the database that a pool is connected to. */
+export function placeStore(store: object, within: object, part: string): void {
+  names.set(store, `${part} of ${nameOf(within)}`);
+}
+
+function nameOf(object: object): string {
+  const name = names.get(object) ?? `object ${named++}`;
+  names.set(object, name);
   return name;
 }
 

@@ -1,5 +1,6 @@
 /** Conversations in PostgreSQL. */
 
+import { placeStore } from '../../conversation/place.js';
 import { RoundtableError } from '../../errors.js';
 import type { Batch, Claim, ConversationStore, RecordSummary, StoredRecord } from '../../store-types.js';
 import { checkId, frozenBatch, natural, PAGE, positive, readCursor, refused } from '../shared.js';
@@ -61,6 +62,8 @@ class PostgresConversations implements PostgresStore {
     this.#channel = `${schema}_changes`;
     this.#listener = new Listener(pool, this.#channel);
     this.identity = `postgres:${schema}`;
+    // Databases of several servers may have schemas of one name.
+    placeStore(this, pool, this.identity);
   }
 
   setup(): Promise<void> {

@@ -1,5 +1,6 @@
 /** Conversations in an SQLite database, for the processes of one machine. */
 
+import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { RoundtableError } from '../../errors.js';
 import type { Batch, Claim, ConversationStore, RecordSummary, StoredRecord } from '../../store-types.js';
@@ -70,6 +71,8 @@ class SqliteConversations implements SqliteStore {
   readonly #statements = new Map<string, Statement>();
   /** The database, once a call needed it. */
   #open: Database | undefined;
+  /** The file that it was opened in. */
+  #file: string | undefined;
   #isClosed = false;
   /** The last call: the next one waits for it. */
   #last: Promise<unknown> = Promise.resolve();
@@ -250,10 +253,15 @@ class SqliteConversations implements SqliteStore {
   async close(): Promise<void> {
     await this.#next(() => {
       this.#isClosed = true;
-      this.#statements.clear();
-      this.#open?.close();
-      this.#open = undefined;
+      this.#leave();
     });
+  }
+
+  #leave(): void {
+    const open = this.#open;
+    this.#open = undefined;
+    this.#statements.clear();
+    open?.close();
   }
 
   #find(conversationId: string): Row | undefined {
@@ -362,7 +370,12 @@ class SqliteConversations implements SqliteStore {
       for (let pause = 1; ; pause = Math.min(pause * 2, 25)) {
         try {
           if (this.#isClosed) throw new RoundtableError('unavailable', 'the store was closed');
-          this.#open ??= await opened(this.#path);
+          // What is written to a file that was removed or replaced, nobody finds again.
+          if (this.#open !== undefined && fileAt(this.#path) !== this.#file) this.#leave();
+          if (this.#open === undefined) {
+            this.#open = await opened(this.#path);
+            this.#file = fileAt(this.#path);
+          }
           return attempt();
         } catch (error) {
           if (!isBusy(error) || performance.now() > until) throw failure(error);
@@ -379,6 +392,12 @@ class SqliteConversations implements SqliteStore {
     this.#last = turn.catch(() => {});
     return turn;
   }
+}
+
+/** Tells files apart that were at a path one after the other; `undefined` where there is none. */
+function fileAt(path: string): string | undefined {
+  const found = statSync(path, { bigint: true, throwIfNoEntry: false });
+  return found === undefined ? undefined : `${found.dev} ${found.ino}`;
 }
 
 /** Opens the file and makes it ready. */
