@@ -1,388 +1,331 @@
-// Waits, effects and endings of a foreign runtime: what it is continued with, and what is never made twice.
+// Foreign runtimes over waits, stops and retries: what their records keep, and what their state is then.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { runtimeParticipant } from 'agent-roundtable/runtime';
 import { deferred, execution, services, settle, turn } from './support/agent.mjs';
-import { action, answers, attempt, done, open, waits } from './support/runtime.mjs';
 import { arrayJournal } from './support/session.mjs';
 
-const model = { providerId: 'sdk', modelId: 'm' };
-const never = () => assert.fail('ran again');
+const done = (finalOutput, newItems = []) => ({ finalOutput, newItems });
+const write = (toolCallId = 't1') => ({ toolCallId, toolName: 'write', arguments: { path: 'a' } });
+const waits = (state = { at: 1 }) => ({ interruptions: [write()], state });
+const unknown = { code: 'EXECUTION_RECOVERY_REQUIRED', message: /write/ };
+const never = () => new Promise(() => {});
 
-/** An execution that is stopped by `stop(reason)`. */
-function stoppable(overrides = {}) {
-  const controller = new AbortController();
-  return { ...execution({ signal: controller.signal, ...overrides }), stop: (reason) => controller.abort(reason) };
+async function open(runtime, { checkpoint, ...options } = {}) {
+  const { factory } = runtimeParticipant({
+    id: 'bot',
+    runtime: { id: 'sdk', version: '1' },
+    createRuntime: () => (typeof runtime === 'function' ? { run: runtime } : runtime),
+    ...options,
+  });
+  return factory.openSession({ conversationId: 'c', participantId: 'bot', checkpoint });
 }
 
-describe('several approvals at once', () => {
-  test('A68 K5 each has a request of its own; decisions come in the order of the calls, with their reasons', async () => {
-    const asked = ['t1', 't2', 't3'].map((id) => action(id));
-    const resumed = [];
-    const runtime = {
-      run: async () => waits(asked),
-      resume: async (_state, decisions) => done(String(resumed.push(decisions))),
-    };
-    const lease = await open(runtime);
-    const outcome = await lease.session.runTurn(turn('a1'), execution());
-    assert.equal(new Set(outcome.requests.map(({ id }) => id)).size, 3);
-    assert.equal(new Set(outcome.requests.map(({ data }) => data.actionId)).size, 3);
-    assert.deepEqual(
-      outcome.requests.map(({ data }) => [data.toolCallId, data.arguments]),
-      asked.map((one) => [one.toolCallId, one.arguments]),
-    );
-    const said = [{ approved: true }, { approved: false, reason: 'too late' }, { approved: false }];
-    const given = answers(outcome, said);
-    for (const some of [given.slice(1), [...given, given[0]]])
-      await assert.rejects(lease.session.resumeTurn(attempt('a2'), some, execution()), { code: 'identity-mismatch' });
-    await lease.session.resumeTurn(attempt('a2'), given.reverse(), execution());
-    assert.deepEqual(resumed, [asked.map((one, index) => ({ ...one, ...said[index] }))]);
-    await lease.release();
-  });
+const yes = ({ requests }) =>
+  requests.map((request) => ({
+    request: { ...request, participantId: 'bot', memberId: 'bot', groupId: 'g', turnId: 'turn-of-a1' },
+    responseId: 'yes',
+    response: { kind: 'approval', approved: true, reason: 'go on' },
+  }));
+const again = (attemptId, more = {}) => ({ ...turn('a1'), attemptId, ...more });
+const goesOn = (attemptId, more = {}) => again(attemptId, { earlierAttempts: ['a1'], ...more });
 
-  test('A68 a wait has 1 to 64 of them, of names that are ids', async () => {
-    const many = (count) => Array.from({ length: count }, (_, index) => action(`t${index}`));
-    const runtime = (asked) => ({ run: async () => waits(asked), resume: async () => done('x') });
-    const most = await open(runtime(many(64)));
-    assert.equal((await most.session.runTurn(turn('a1'), execution())).requests.length, 64);
-    await most.release();
-    for (const [asked, message] of [
-      [[], /interruptions is empty/],
-      [many(65), /interruptions has 65 elements, more than 64/],
-      [[action('t'), action('t\ud800')], /interruptions\[1\]\.toolCallId holds a lone surrogate/],
-      [[action('t', 'write\udc00')], /interruptions\[0\]\.toolName holds a lone surrogate/],
-      [[action('t', 'w'.repeat(513))], /interruptions\[0\]\.toolName must have 1 to 512/],
-      [[action('t', 7)], /interruptions\[0\]\.toolName must be a string/],
-      [[action('t', 'write', new Map())], /interruptions\[0\]\.arguments/],
-      [[action('t', 'write', { 'a\ud800': 1 })], /interruptions\[0\]\.arguments.*lone surrogate/],
-    ]) {
-      const lease = await open(runtime(asked));
-      await assert.rejects(lease.session.runTurn(turn('a1'), execution()), {
-        code: 'EXECUTION_REPLY_INVALID',
-        message,
-      });
-      await lease.release();
-    }
-  });
+/** Runs the turn until `reached` and stops it; it must end with the reason. */
+async function stopped(running, controller, reached) {
+  await reached;
+  controller.abort(new Error('enough'));
+  await assert.rejects(running, /enough/);
+}
 
-  test('A69 answers are on record before the run goes on', async () => {
+describe('while it waits', () => {
+  test('A68 A76 an answer is on record before the run goes on', async () => {
     const journal = arrayJournal();
-    const kinds = () => journal.records.map(({ kind }) => kind);
     let before;
     const runtime = {
-      run: async () => waits([action('t1'), action('t2')]),
+      run: async () => waits(),
       resume: async () => {
-        before = kinds();
-        return done('x');
+        before = journal.records.map(({ kind }) => kind);
+        return done('done');
       },
     };
     const lease = await open(runtime, { journal: () => journal });
     const outcome = await lease.session.runTurn(turn('a1'), execution());
-    await lease.session.resumeTurn(
-      attempt('a2'),
-      answers(outcome, [{ approved: true }, { approved: false, reason: 'no' }]),
-      execution(),
-    );
-    assert.deepEqual(before, ['execution-start', 'answer', 'answer']);
+    await lease.session.resumeTurn(again('a2'), yes(outcome), execution());
+    assert.deepEqual(before, ['execution-start', 'answer']);
+    const { requestId, responseId, approved, reason, executionId } = journal.records[1];
     assert.deepEqual(
-      journal.records.slice(1).map(({ requestId, approved, reason }) => [requestId, approved, reason]),
-      outcome.requests.map(({ id }, index) => [id, index === 0, index === 0 ? undefined : 'no']),
+      [requestId, responseId, approved, reason, executionId],
+      [outcome.requests[0].id, 'yes', true, 'go on', 'a1'],
     );
     await lease.release();
   });
 
-  test('K4 what a runtime does to its objects later changes neither the wait nor what it is continued with', async () => {
-    const [args, state] = [{ path: 'a' }, { list: [1] }];
+  test('A71 K10 a resume that fails leaves the wait, its records and its state as they were', async () => {
     const seen = [];
     const runtime = {
-      run: async () => {
-        setTimeout(() => {
-          args.path = 'changed';
-          state.list.push(2);
-        }, 0);
-        return waits([action('t1', 'write', args)], state);
-      },
-      resume: async (given, decisions) => {
-        seen.push(structuredClone([given, decisions[0].arguments]));
-        given.list.push('changed');
-        if (seen.length === 1) throw new Error('try again');
-        return done('x');
+      run: async () => waits({ deep: { at: 1 } }),
+      resume: async (state) => {
+        seen.push(structuredClone(state));
+        state.deep.at = 2;
+        if (seen.length === 1) throw new Error('no model today');
+        return done('done');
       },
     };
     const lease = await open(runtime);
     const outcome = await lease.session.runTurn(turn('a1'), execution());
+    const checkpoint = await lease.session.checkpoint();
+    await assert.rejects(lease.session.resumeTurn(again('a2'), yes(outcome), execution()), /no model today/);
+    assert.deepEqual(await lease.session.checkpoint(), checkpoint);
+    assert.equal((await lease.session.resumeTurn(again('a3'), yes(outcome), execution())).content, 'done');
+    assert.deepEqual(seen, [{ deep: { at: 1 } }, { deep: { at: 1 } }]);
+    await lease.release();
+  });
+
+  test('K7 two leases from one checkpoint: the wait is answered by the one that has the name', async () => {
+    const runtime = () => ({ run: async () => waits(), resume: async () => done('done') });
+    const first = await open(runtime());
+    const outcome = await first.session.runTurn(turn('a1'), execution());
+    const checkpoint = await first.session.checkpoint();
+    const second = await open(runtime(), { checkpoint });
+    const reused = { code: 'resource-reused', message: /is open already/ };
+    await assert.rejects(first.session.resumeTurn(again('a2'), yes(outcome), execution()), reused);
+    assert.equal((await second.session.resumeTurn(again('a3'), yes(outcome), execution())).content, 'done');
+    await Promise.all([first.release(), second.release()]);
+  });
+
+  test('A71 a turn of the same attempt id is busy while the first runs, and leaves its records', async () => {
+    const end = deferred();
+    const lease = await open({ run: () => end.promise, resume: async () => done('done') });
+    const first = lease.session.runTurn(turn('a1'), execution());
     await settle();
-    await assert.rejects(lease.session.resumeTurn(attempt('a2'), answers(outcome), execution()), /try again/);
-    await lease.session.resumeTurn(attempt('a3'), answers(outcome), execution());
-    assert.deepEqual(seen, [
-      [{ list: [1] }, { path: 'a' }],
-      [{ list: [1] }, { path: 'a' }],
-    ]);
-    await lease.release();
-  });
-});
-
-describe('an effect', () => {
-  test('A71 C48 of an attempt that was stopped is not made again by the next, under whatever call id', async () => {
-    const effects = [];
-    const results = [];
-    const run = async (_, context) => {
-      const id = `call ${results.length}`;
-      results.push(await context.toolCall(action(id, 'pay', { sum: 1 }), () => effects.push('paid')));
-      await context.modelCall(model, () => 'x');
-      return done('ok');
-    };
-    const lease = await open(run);
-    const stopped = stoppable({ services: services({ admit: () => stopped.stop(new Error('stop')) }) });
-    await assert.rejects(lease.session.runTurn(turn('a1'), stopped), /stop/);
-    const next = attempt('a2', { earlierAttempts: ['a1'] });
-    assert.equal((await lease.session.runTurn(next, execution())).content, 'ok');
-    assert.deepEqual([effects, results], [['paid'], [1, 1]]);
-    // Settled, nothing is left of either attempt.
-    assert.equal((await lease.session.runTurn(next, execution())).content, 'ok');
-    assert.equal(effects.length, 2);
+    await assert.rejects(lease.session.runTurn(turn('a1'), execution()), { code: 'busy' });
+    end.resolve(waits());
+    const outcome = await first;
+    assert.equal((await lease.session.resumeTurn(again('a2'), yes(outcome), execution())).content, 'done');
     await lease.release();
   });
 
-  test('C48 of which nobody knows what came of it is made again only where a host says so, however often it is tried', async () => {
-    const hanging = deferred();
-    let made = 0;
-    const run = async (_, context) => {
-      const effect = () => (++made === 1 ? hanging.promise : 'paid');
-      return done(await context.toolCall(action('t', 'pay', { sum: 1 }), effect));
-    };
-    const lease = await open(run, { settleTimeoutMs: 0 });
-    const stopped = stoppable();
-    const first = lease.session.runTurn(turn('a1'), stopped);
-    await settle();
-    stopped.stop(new Error('stop'));
-    await assert.rejects(first, /stop/);
-    for (const id of ['a2', 'a3'])
-      await assert.rejects(lease.session.runTurn(attempt(id, { earlierAttempts: ['a1'] }), execution()), {
-        code: 'EXECUTION_RECOVERY_REQUIRED',
-      });
-    assert.equal(made, 1);
-    const retried = attempt('a4', { earlierAttempts: ['a1'], reconciled: 'retry' });
-    assert.equal((await lease.session.runTurn(retried, execution())).content, 'paid');
-    assert.equal(made, 2);
-    await lease.release();
-  });
-
-  test('K14 that fails is a failure for whoever asks again, and its record is told apart from a result', async () => {
-    const caught = [];
-    const failing = (context, effect) =>
-      context.toolCall(action('t'), effect).then(
-        (value) => caught.push({ value }),
-        (error) => caught.push(error.message),
-      );
-    const runtime = {
-      run: async (_, context) => {
-        await failing(context, () => Promise.reject(new Error('disk full')));
-        await failing(context, never);
-        return waits([action('u')]);
-      },
-      resume: async (_state, _decisions, context) => {
-        await failing(context, never);
-        return done('x');
-      },
-    };
-    const lease = await open(runtime);
-    const outcome = await lease.session.runTurn(turn('a1'), execution());
-    await lease.session.resumeTurn(attempt('a2'), answers(outcome), execution());
-    assert.deepEqual(caught, ['disk full', 'disk full', 'disk full']);
-    await lease.release();
-  });
-
-  test('F of another tool is another one, though its call id and arguments are the same', async () => {
-    const runtime = {
-      run: async (_, context) => {
-        const results = [];
-        for (const name of ['read', 'write', 'read'])
-          results.push(await context.toolCall(action('t', name, {}), () => `${name} ${results.length}`));
-        return waits([action('u')], results);
-      },
-      resume: async (state, _decisions, context) =>
-        done([...state, await context.toolCall(action('t', 'write', {}), never)].join(', ')),
-    };
-    const lease = await open(runtime);
-    const outcome = await lease.session.runTurn(turn('a1'), execution());
-    const end = await lease.session.resumeTurn(attempt('a2'), answers(outcome), execution());
-    assert.equal(end.content, 'read 0, write 1, read 0, write 1');
-    await lease.release();
-  });
-
-  test('F two at the same time under one call id each go on with their own result', async () => {
-    const [slow, fast] = [action('t', 'read', { n: 1 }), action('t', 'read', { n: 2 })];
-    const late = deferred();
-    const runtime = {
-      run: async (_, context) => {
-        const first = context.toolCall(slow, () => late.promise);
-        assert.equal(await context.toolCall(fast, () => 'two'), 'two');
-        late.resolve('one');
-        await first;
-        return waits([action('u')]);
-      },
-      resume: async (_state, _decisions, context) =>
-        done(`${await context.toolCall(slow, never)} ${await context.toolCall(fast, never)}`),
-    };
-    const lease = await open(runtime);
-    const outcome = await lease.session.runTurn(turn('a1'), execution());
-    const end = await lease.session.resumeTurn(attempt('a2'), answers(outcome), execution());
-    assert.equal(end.content, 'one two');
-    await lease.release();
-  });
-
-  test('K15 has a copy of its arguments on record, and what asked for it has a copy of its result', async () => {
+  test('A69 a second answer is busy while the first is on its way, and no effect is made twice', async () => {
     const journal = arrayJournal();
-    const [args, result] = [{ list: [1] }, { list: [1] }];
-    const run = async (_, context) => {
-      const given = await context.toolCall(action('t', 'pay', args), () => {
-        args.list.push(2);
-        return result;
-      });
-      given.list.push(2);
-      const bad = await context.toolCall(action('u', 'pay', 1), () => new Date()).catch((error) => error.message);
-      await assert.rejects(context.toolCall(action('v', 'pay', new Map()), never), /^Error: arguments must be a plain/);
-      return done(bad);
-    };
-    const lease = await open(run, { journal: () => journal });
-    assert.match((await lease.session.runTurn(turn('a1'), execution())).content, /^result must be a plain object/);
-    const of = (kind) => journal.records.find((record) => record.kind === kind);
-    assert.deepEqual([of('tool-intent').arguments, of('tool-result').result], [{ list: [1] }, { list: [1] }]);
-    assert.deepEqual(result, { list: [1] });
-    await lease.release();
-  });
-
-  test('C45 that runs when its turn is stopped is on record before the turn ends', async () => {
-    const journal = arrayJournal();
-    const working = deferred();
-    const run = async (_, context) => {
-      const effect = context.toolCall(action('t'), () => working.promise);
-      await new Promise((_, fail) => context.signal.addEventListener('abort', () => fail(context.signal.reason)));
-      return done(await effect);
-    };
-    const lease = await open(run, { journal: () => journal });
-    const stopped = stoppable();
-    const running = lease.session.runTurn(turn('a1'), stopped);
-    await settle();
-    stopped.stop(new Error('stop'));
-    setTimeout(() => working.resolve('done'), 20);
-    await assert.rejects(running, /stop/);
-    assert.deepEqual(
-      journal.records.map(({ kind }) => kind),
-      ['execution-start', 'tool-intent', 'tool-result'],
-    );
-    await lease.release();
-  });
-});
-
-describe('an end', () => {
-  test('K14 the abort reason comes first, and a journal that failed as well is its cause', async () => {
-    const [reason, boom] = [new Error('stop'), new Error('disk full')];
-    const stopped = stoppable();
-    const journal = {
-      async append({ kind }) {
-        if (kind !== 'tool-intent') return;
-        stopped.stop(reason);
-        throw boom;
-      },
-    };
-    const lease = await open((_, context) => context.toolCall(action('t'), never), { journal: () => journal });
-    await assert.rejects(lease.session.runTurn(turn('a1'), stopped), (error) => {
-      assert.deepEqual([error.name, error.reason], ['AbortError', reason]);
-      assert.deepEqual([error.cause.code, error.cause.cause], ['EXECUTION_JOURNAL_FAILED', boom]);
-      return true;
-    });
-    await lease.release();
-  });
-
-  test('A48 K14 a journal that failed is what the turn fails with, whatever the runtime makes of it', async () => {
-    const spent = new Error('spent');
-    const refusing = () => services({ admit: () => Promise.reject(spent) });
-    const run = async (_, context) => {
-      await context.modelCall(model, never).catch(() => undefined);
-      throw new Error('an error of the SDK');
-    };
-    const lease = await open(run);
-    await assert.rejects(lease.session.runTurn(turn('a1'), execution({ services: refusing() })), {
-      code: 'EXECUTION_JOURNAL_FAILED',
-      cause: spent,
-    });
-    await lease.release();
-  });
-
-  test('A62 a signal that has fired before the turn begins nothing', async () => {
-    let began = 0;
-    const lease = await open(async () => done(String(++began)));
-    const reason = new Error('stop');
-    const stopped = stoppable();
-    stopped.stop(reason);
-    await assert.rejects(lease.session.runTurn(turn('a1'), stopped), (error) => error === reason);
-    assert.equal(began, 0);
-    await lease.release();
-  });
-
-  test('A13 K9 K10 a sink that fails when the run is over takes back its wait, its words and its history', async () => {
-    const broken = new Error('sink');
-    const endings = [waits([action('t')]), done('x', [1]), done('y', [2])];
+    const { read } = journal;
+    const slow = deferred();
+    let ran = 0;
     const runtime = {
-      run: async (_, context) => {
-        void context.onDelta('late');
-        return endings.shift();
-      },
-      resume: async () => done('z'),
+      run: async () => waits(),
+      resume: async (_state, [decision], context) => done(`run ${await context.toolCall(decision, () => ++ran)}`),
     };
-    const lease = await open(runtime);
-    const failing = () =>
-      execution({
-        onDelta: async () => {
-          await settle();
-          throw broken;
-        },
-      });
-    for (const id of ['a1', 'a2']) {
-      await assert.rejects(lease.session.runTurn(turn(id), failing()), (error) => error === broken);
-      const { data, append } = await lease.session.checkpoint();
-      assert.deepEqual([data.pending, data.firstTurnDone, append], [null, false, []]);
-    }
-    assert.equal((await lease.session.runTurn(turn('a3'), execution())).content, 'y');
-    assert.deepEqual((await lease.session.checkpoint()).append, [2]);
+    const lease = await open(runtime, { journal: () => journal });
+    const outcome = await lease.session.runTurn(turn('a1'), execution());
+    let reads = 0;
+    journal.read = async (id) => {
+      const found = await read(id);
+      if (reads++ === 1) await slow.promise;
+      return found;
+    };
+    const first = lease.session.resumeTurn(again('a2'), yes(outcome), execution());
+    const second = lease.session.resumeTurn(again('a3'), yes(outcome), execution());
+    await assert.rejects(second, { code: 'busy' });
+    assert.equal((await first).content, 'run 1');
+    slow.resolve();
+    assert.equal(ran, 1);
     await lease.release();
   });
 
-  test('K3 a stream that is read on when its turn is over is reported once', async () => {
-    const noted = services();
-    const over = deferred();
-    const reading = deferred();
-    async function* events() {
-      yield 'a';
-      await over.promise;
-      yield 'b';
-    }
-    const lease = await open(async (_, context) => {
-      const read = async () => {
-        for await (const event of context.modelStream(model, events)) if (event === 'a') reading.resolve();
-      };
-      void read();
-      await reading.promise;
-      return done('x');
-    });
-    await lease.session.runTurn(turn('a1'), execution({ services: noted }));
-    over.resolve();
-    await settle();
-    assert.deepEqual(
-      noted.reports.map(({ outcome }) => outcome),
-      ['failed'],
-    );
-    await lease.release();
-  });
-
-  test('the conversation’s own journal is used where it is durable, and only there', async () => {
+  test('A76 the conversation’s own journal is used where it is durable', async () => {
     for (const durable of [true, false]) {
-      const journal = { ...arrayJournal(), durable };
-      const lease = await open(async () => done('x'));
-      await lease.session.runTurn(turn('a1'), execution({ services: { ...services(), journal } }));
-      assert.equal(journal.records.length, durable ? 1 : 0);
+      const own = Object.assign(arrayJournal(), { durable });
+      const options = () => execution({ services: { ...services(), journal: own } });
+      const lease = await open({ run: async () => waits(), resume: async () => done('done') });
+      const outcome = await lease.session.runTurn(turn('a1'), options());
+      assert.equal(own.records.length, durable ? 1 : 0);
+      assert.equal((await lease.session.resumeTurn(again('a2'), yes(outcome), options())).content, 'done');
       await lease.release();
     }
+  });
+});
+
+describe('when it is stopped', () => {
+  test('K10 an abort when the run is over takes nothing back', async () => {
+    const results = [done('done', [{ item: 1 }]), waits()];
+    for (const result of results) {
+      const controller = new AbortController();
+      const run = async (_, context) => {
+        void context.onDelta('text');
+        return result;
+      };
+      const lease = await open({ run, resume: async () => done('x') });
+      const options = execution({ signal: controller.signal, onDelta: never });
+      const running = lease.session.runTurn(turn('a1'), options);
+      await settle();
+      controller.abort(new Error('enough'));
+      const outcome = await running;
+      assert.equal(outcome.kind, result === results[0] ? 'speak' : 'wait');
+      const { data, append } = await lease.session.checkpoint();
+      assert.deepEqual([data.firstTurnDone, data.pending !== null], [true, outcome.kind === 'wait']);
+      assert.deepEqual(append, outcome.kind === 'wait' ? [] : [{ item: 1 }]);
+      if (outcome.kind === 'wait')
+        assert.equal((await lease.session.resumeTurn(again('a2'), yes(outcome), execution())).content, 'x');
+      await lease.release();
+    }
+  });
+
+  test('K10 an observer that fails when the run is over leaves neither a wait nor a history', async () => {
+    for (const result of [done('done', [{ item: 1 }]), waits()]) {
+      const gate = deferred();
+      const run = async (_, context) => {
+        void context.onDelta('text');
+        return result;
+      };
+      const lease = await open({ run, resume: async () => done('x') });
+      const running = lease.session.runTurn(turn('a1'), execution({ onDelta: () => gate.promise }));
+      await settle();
+      gate.reject(new Error('observer'));
+      await assert.rejects(running, /observer/);
+      const { data, append } = await lease.session.checkpoint();
+      assert.deepEqual([data.pending, data.firstTurnDone, append], [null, false, []]);
+      await lease.release();
+    }
+  });
+
+  test('C32 what tools came to is used by the attempt that goes on, each call’s own', async () => {
+    const controller = new AbortController();
+    const effects = [];
+    const reached = deferred();
+    const calls = (context) =>
+      Promise.all(['t1', 't2'].map((id) => context.toolCall(write(id), () => `effect ${effects.push(id)}`)));
+    const first = await open(async (_, context) => {
+      await calls(context);
+      reached.resolve();
+      return never();
+    });
+    const running = first.session.runTurn(turn('a1'), execution({ signal: controller.signal }));
+    await stopped(running, controller, reached.promise);
+    await first.release();
+    const lease = await open(async (_, context) => done((await calls(context)).join()));
+    assert.equal((await lease.session.runTurn(goesOn('a2'), execution())).content, 'effect 1,effect 2');
+    assert.deepEqual(effects, ['t1', 't2']);
+    await lease.release();
+  });
+
+  test('C32 a tool that runs when its run gives up at once is waited for, and its result is used', async () => {
+    const controller = new AbortController();
+    const [began, finish] = [deferred(), deferred()];
+    let ran = 0;
+    const first = await open((_, context) => {
+      void context
+        .toolCall(write(), () => {
+          ran++;
+          began.resolve();
+          return finish.promise;
+        })
+        .catch(() => undefined);
+      return new Promise((_resolve, reject) => context.signal.addEventListener('abort', () => reject(new Error('me'))));
+    });
+    const running = first.session.runTurn(turn('a1'), execution({ signal: controller.signal }));
+    let over = false;
+    void running.catch(() => (over = true));
+    await began.promise;
+    controller.abort(new Error('enough'));
+    await settle();
+    assert.equal(over, false);
+    finish.resolve('written');
+    await assert.rejects(running, /enough/);
+    await first.release();
+    const lease = await open(async (_, context) => done(await context.toolCall(write(), () => ran++)));
+    assert.equal((await lease.session.runTurn(goesOn('a2'), execution())).content, 'written');
+    assert.equal(ran, 1);
+    await lease.release();
+  });
+
+  for (const ends of ['abort', 'release']) {
+    test(`C49 a tool that outlasted its turn stays unknown until the host says retry (${ends})`, async () => {
+      const controller = new AbortController();
+      const began = deferred();
+      const hang = (_, context) =>
+        context.toolCall(write(), () => {
+          began.resolve();
+          return never();
+        });
+      const first = await open(hang, { settleTimeoutMs: 20 });
+      const running = first.session.runTurn(turn('a1'), execution({ signal: controller.signal }));
+      void running.catch(() => undefined);
+      await began.promise;
+      if (ends === 'abort') controller.abort(new Error('enough'));
+      await first.release();
+      await assert.rejects(running, ends === 'abort' ? /enough/ : { code: 'disposed' });
+      let ran = 0;
+      const lease = await open(async (_, context) => done(await context.toolCall(write(), () => `run ${++ran}`)));
+      await assert.rejects(lease.session.runTurn(goesOn('a2'), execution()), unknown);
+      await assert.rejects(lease.session.runTurn(goesOn('a3'), execution()), unknown, 'asking does not make it known');
+      assert.equal(ran, 0);
+      const { content } = await lease.session.runTurn(goesOn('a4', { reconciled: 'retry' }), execution());
+      assert.deepEqual([content, ran], ['run 1', 1]);
+      await lease.release();
+    });
+  }
+
+  test('A62 a journal that is never done reading ends with the abort, and the wait stays', async () => {
+    const journal = arrayJournal();
+    const { read } = journal;
+    const lease = await open(
+      { run: async () => waits(), resume: async () => done('done') },
+      { journal: () => journal },
+    );
+    const outcome = await lease.session.runTurn(turn('a1'), execution());
+    const controller = new AbortController();
+    journal.read = never;
+    const running = lease.session.resumeTurn(again('a2'), yes(outcome), execution({ signal: controller.signal }));
+    await stopped(running, controller, settle());
+    journal.read = read;
+    assert.equal((await lease.session.resumeTurn(again('a3'), yes(outcome), execution())).content, 'done');
+    journal.read = never;
+    const next = new AbortController();
+    const retried = lease.session.runTurn(goesOn('a4'), execution({ signal: next.signal }));
+    await stopped(retried, next, settle());
+    await lease.release();
+  });
+
+  test('A71 an attempt id that is used again finds nothing of a turn that was stopped', async () => {
+    const controller = new AbortController();
+    const first = await open(never);
+    const running = first.session.runTurn(turn('a1', [['ana', 'one']]), execution({ signal: controller.signal }));
+    await stopped(running, controller, settle());
+    await first.release();
+    const lease = await open(async () => done('done'));
+    assert.equal((await lease.session.runTurn(turn('a1', [['ana', 'two']]), execution())).content, 'done');
+    await lease.release();
+  });
+
+  test('K8 a release waits for the turn that runs, and disposes of the runtime after it', async () => {
+    const order = [];
+    const end = deferred();
+    const lease = await open({ run: () => end.promise, dispose: () => void order.push('disposed') });
+    const running = lease.session.runTurn(turn('a1'), execution()).then(() => order.push('over'));
+    await settle();
+    const releasing = lease.release();
+    await settle();
+    assert.deepEqual(order, []);
+    end.resolve(done('done'));
+    await Promise.all([running, releasing]);
+    assert.deepEqual(order, ['over', 'disposed']);
+  });
+
+  test('A48 a tool does not run before its intent is on record, nor where it is refused', async () => {
+    const journal = arrayJournal();
+    const full = deferred();
+    const { append } = journal;
+    journal.append = (record) => (record.kind === 'tool-intent' ? full.promise : append(record));
+    let ran = 0;
+    const lease = await open(async (_, context) => done(String(await context.toolCall(write(), () => ++ran))), {
+      journal: () => journal,
+    });
+    const running = lease.session.runTurn(turn('a1'), execution());
+    void running.catch(() => undefined);
+    await settle();
+    assert.equal(ran, 0);
+    full.reject(new Error('full'));
+    await assert.rejects(running, { code: 'EXECUTION_JOURNAL_FAILED' });
+    assert.equal(ran, 0);
+    await lease.release();
   });
 });

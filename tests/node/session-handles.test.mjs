@@ -4,10 +4,10 @@ import { test } from 'node:test';
 import { createRoundtable, MemoryConversationStore, sessionParticipant } from 'agent-roundtable';
 import { fileStore } from 'agent-roundtable/node';
 import { runtimeParticipant } from 'agent-roundtable/runtime';
-import { virtualClock } from 'agent-roundtable/testing';
+import { openDefaultJournal, virtualClock } from 'agent-roundtable/testing';
 import { calling, reply, tool } from './support/agent.mjs';
 import { deferred } from './support/conversations.mjs';
-import { durable, load } from './support/stored.mjs';
+import { batchesOf, durable, load, storeOf } from './support/stored.mjs';
 import { temporary } from './support/teams.mjs';
 
 const runtime = { id: 'bot', version: '1' };
@@ -164,5 +164,22 @@ test('A76 a parked wait of a foreign runtime is found again where its record is 
   await again.resume(yes(waiting));
   assert.equal((await again.run()).status, 'limited');
   assert.deepEqual([again.snapshot().messages[0].content, effects], ['written 1', ['w']]);
+  await again.dispose();
+});
+
+test('A71 A76 a wait that was copied to another store is taken over whole, and leaves nothing where it was', async () => {
+  const effects = [];
+  const agent = writer(effects, 'one');
+  const store = durable(undefined, { identity: 'the first' });
+  const first = createRoundtable({ conversationId: 'moved', participants: [agent], limits, store, recovery: 'none' });
+  const waiting = await first.run();
+  await first.dispose();
+  const { executionId } = waiting.requests[0].data;
+  const left = openDefaultJournal(JSON.stringify(['moved', 'bot']), 'identity the first');
+  assert.equal((await left.read(executionId)).length, 3);
+  const again = await load('moved', await storeOf('moved', await batchesOf(store, 'moved')), [agent]);
+  await again.resume(yes(waiting));
+  assert.equal((await again.run()).status, 'limited');
+  assert.deepEqual([effects, await left.read(executionId)], [['one'], []]);
   await again.dispose();
 });

@@ -9,13 +9,17 @@ import {
   elements,
   exactly,
   identifier,
+  isFunction,
   isInstance,
   jsonText,
+  MAX_TEXT,
   members,
+  text,
   unboundedJsonText,
 } from '../values.js';
+import { named, object } from './agent-options.js';
 import { ExecutionError, RuntimeParticipantError } from './errors.js';
-import type { RuntimeResult, ToolApproval } from './foreign-types.js';
+import type { AgentRuntime, RuntimeResult, ToolApproval } from './foreign-types.js';
 
 /** The version of the checkpoints. */
 export const VERSION = 'runtime/1';
@@ -47,6 +51,33 @@ export interface State {
   readonly history: readonly JsonValue[];
   readonly firstTurnDone: boolean;
   readonly pending: Pending | null;
+}
+
+/**
+ * What a session over this runtime holds.
+ * @throws `invalid-config`, naming the member
+ */
+export function objectsOf(runtime: AgentRuntime): readonly object[] {
+  return named(() => {
+    if (typeof runtime !== 'object' || runtime === null)
+      throw new BadValue('createRuntime', `must give a runtime, not ${describe(runtime)}`);
+    const resources = elements(runtime.resources ?? [], 'runtime.resources', Infinity);
+    return [runtime, ...resources.map((resource, index) => object(resource, `runtime.resources[${index}]`))];
+  });
+}
+
+/**
+ * Reads a runtime's members; its environment.
+ * @throws `invalid-config`, naming the member
+ */
+export function readRuntime(runtime: AgentRuntime): string {
+  return named(() => {
+    if (!isFunction(runtime.run)) throw new BadValue('runtime.run', 'must be a function');
+    for (const key of ['resume', 'dispose'] as const)
+      if (runtime[key] !== undefined && !isFunction(runtime[key]))
+        throw new BadValue(`runtime.${key}`, 'must be a function');
+    return text(runtime.environment ?? '', 'runtime.environment', MAX_TEXT);
+  });
 }
 
 /** @throws `checkpoint-invalid`, naming what does not fit */

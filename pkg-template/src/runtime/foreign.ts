@@ -15,19 +15,9 @@ import type {
   ParticipantTurn,
   TurnServices,
 } from '../types.js';
-import {
-  BadValue,
-  deepFreeze,
-  describe,
-  elements,
-  enclosing,
-  isFunction,
-  isInstance,
-  MAX_TEXT,
-  text,
-} from '../values.js';
+import { deepFreeze, enclosing, isInstance } from '../values.js';
 import { type AgentContext, hostJournal, participant, type RuntimeParticipantOptions } from './agent.js';
-import { checkCallbacks, named, object } from './agent-options.js';
+import { checkCallbacks } from './agent-options.js';
 import { adoptExecution, clearDefaultJournal, openDefaultJournal } from './default-journal.js';
 import { disposeQuietly } from './agent-session.js';
 import { DeltaQueue } from './delta-queue.js';
@@ -37,8 +27,10 @@ import { readJournal, refuseOthers } from './foreign-deeds.js';
 import type { AgentRuntime, RuntimeResult, ToolApprovalDecision } from './foreign-types.js';
 import {
   type ApprovalRequest,
+  objectsOf,
   readAnswers,
   readResult,
+  readRuntime,
   restore,
   sessionIdOf,
   type State,
@@ -47,7 +39,7 @@ import {
 import { claim, SessionName } from './leases.js';
 import { meterJournal } from './metering.js';
 import { renderInput, renderSharedIncrement } from './render.js';
-import { settleTimeoutOf, unlessLate, unlessStopped, untilOver } from './stop.js';
+import { settleTimeoutOf, unlessAborted, unlessLate, unlessStopped, untilOver } from './stop.js';
 import type { ExecutionJournal, ExecutionRecord } from './types.js';
 
 /** What {@link runtimeParticipant} takes. */
@@ -99,25 +91,6 @@ export function runtimeParticipant(options: ForeignParticipantOptions): AgentPar
   });
 }
 
-function objectsOf(runtime: AgentRuntime): readonly object[] {
-  return named(() => {
-    if (typeof runtime !== 'object' || runtime === null)
-      throw new BadValue('createRuntime', `must give a runtime, not ${describe(runtime)}`);
-    const resources = elements(runtime.resources ?? [], 'runtime.resources', Infinity);
-    return [runtime, ...resources.map((resource, index) => object(resource, `runtime.resources[${index}]`))];
-  });
-}
-
-function readRuntime(runtime: AgentRuntime): string {
-  return named(() => {
-    if (!isFunction(runtime.run)) throw new BadValue('runtime.run', 'must be a function');
-    for (const key of ['resume', 'dispose'] as const)
-      if (runtime[key] !== undefined && !isFunction(runtime[key]))
-        throw new BadValue(`runtime.${key}`, 'must be a function');
-    return text(runtime.environment ?? '', 'runtime.environment', MAX_TEXT);
-  });
-}
-
 interface Setting {
   readonly runtime: AgentRuntime;
   readonly sessionId: string;
@@ -130,6 +103,9 @@ interface Setting {
   readonly settleTimeoutMs: number;
   readonly free: () => void;
 }
+
+/** Reads what is on record of a run. */
+type Read = (journal: ExecutionJournal) => Promise<readonly ExecutionRecord[]>;
 
 /** How a run is begun or continued. */
 type Start = (context: Context) => Promise<RuntimeResult>;
@@ -160,17 +136,23 @@ class RuntimeSession implements ParticipantSession {
     const executionId = turn.attemptId;
     // A seed that is used again gives the same attempt ids again.
     clearDefaultJournal(sessionId, [executionId], place);
-    return this.#perform(turn, options, executionId, [], async (context) => {
-      await context.journal.append({
-        id: `${executionId}:start`,
-        executionId,
-        sessionId,
-        kind: 'execution-start',
-        turnId: turn.turnId,
-        input,
-      });
-      return runtime.run(input, context);
-    });
+    return this.#perform(
+      turn,
+      options,
+      executionId,
+      async () => [],
+      async (context) => {
+        await context.journal.append({
+          id: `${executionId}:start`,
+          executionId,
+          sessionId,
+          kind: 'execution-start',
+          turnId: turn.turnId,
+          input,
+        });
+        return runtime.run(input, context);
+      },
+    );
   }
 
   async resumeTurn(
@@ -184,13 +166,16 @@ class RuntimeSession implements ParticipantSession {
     const answers = readAnswers(sessionId, turn, pending, responses);
     const { executionId } = pending;
     adoptExecution(sessionId, place, executionId);
-    const records = await readJournal(this.#journal(options.services), sessionId, executionId);
-    if (records.length === 0) {
-      const problem = 'the execution journal has no records of the execution that waits';
-      throw new RuntimeParticipantError('journal-missing', problem);
-    }
-    refuseOthers(turn.turnId, records, answers);
-    return this.#perform(turn, options, executionId, records, async (context) => {
+    const read: Read = async (journal) => {
+      const records = await readJournal(journal, sessionId, executionId);
+      if (records.length === 0) {
+        const problem = 'the execution journal has no records of the execution that waits';
+        throw new RuntimeParticipantError('journal-missing', problem);
+      }
+      refuseOthers(turn.turnId, records, answers);
+      return records;
+    };
+    return this.#perform(turn, options, executionId, read, async (context) => {
       for (const { requestId, responseId, approved, reason } of answers) {
         const answer = { requestId, responseId, approved, ...(reason === undefined ? {} : { reason }) };
         await context.journal.append({ id: `${requestId}:answer`, executionId, sessionId, kind: 'answer', ...answer });
@@ -254,14 +239,14 @@ class RuntimeSession implements ParticipantSession {
     turn: ParticipantTurn,
     options: ParticipantExecutionOptions,
     executionId: string,
-    records: readonly ExecutionRecord[],
+    read: Read,
     start: Start,
   ): Promise<ParticipantOutcome> {
     this.#refuseReleased();
     this.#refuseBusy();
     this.#setting.name.take();
     const left = new AbortController();
-    const ending = this.#run(turn, options, executionId, records, start, left.signal);
+    const ending = this.#run(turn, options, executionId, read, start, left.signal);
     const isStopped = (): boolean => options.signal.aborted;
     this.#running = { left, over: ending.catch(() => undefined), isStopped };
     let goesOn = this.#state.pending !== null;
@@ -284,7 +269,7 @@ class RuntimeSession implements ParticipantSession {
     turn: ParticipantTurn,
     options: ParticipantExecutionOptions,
     executionId: string,
-    records: readonly ExecutionRecord[],
+    read: Read,
     start: Start,
     left: AbortSignal,
   ): Promise<ParticipantOutcome> {
@@ -307,8 +292,8 @@ class RuntimeSession implements ParticipantSession {
         turnId: turn.turnId,
         attemptId: turn.attemptId,
         journal: meterJournal(journal, options.services),
-        records,
-        earlier: await this.#earlier(turn, executionId, journal),
+        records: await unlessAborted(read(journal), stop.signal),
+        earlier: await unlessAborted(this.#earlier(turn, executionId, journal), stop.signal),
         retried: turn.reconciled === 'retry',
         deltas,
       });
@@ -316,7 +301,7 @@ class RuntimeSession implements ParticipantSession {
       const before = this.#state;
       // From here on the run is over, and an abort takes nothing back.
       const outcome = this.#settle(executionId, context, result);
-      if (!stop.signal.aborted) await deltas.flush();
+      if (!stop.signal.aborted) await unlessStopped(deltas.flush(), stop.signal);
       if (deltas.failure === undefined) return outcome;
       this.#state = before;
       throw deltas.failure.error;

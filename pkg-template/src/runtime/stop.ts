@@ -62,3 +62,10 @@ export function unlessStopped<T>(work: Promise<T>, signal: AbortSignal): Promise
     work.then(resolve, reject).finally(done);
   });
 }
+
+/** The value; throws the signal's reason where that fires first. */
+export async function unlessAborted<T extends object>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const value = await unlessStopped(work, signal);
+  if (value === undefined) throw signal.reason;
+  return value;
+}
