@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { agentSelector, RuntimeParticipantError, recordProvider, SelectorDecisionError } from 'agent-roundtable';
 import { calling, deferred, reply, scripted, services, settle, tool } from './support/agent.mjs';
+import { conversation, speaker } from './support/conversations.mjs';
 import { chair, context, deciding, finish, given, reference, speak, TOOL } from './support/selector.mjs';
 
 /** Asserts that a reply is refused with this code after exactly one call. */
@@ -368,17 +369,22 @@ test('a context that is none is refused before any call, and the selector stays 
   assert.equal((await selector.select(context(), given())).participantId, 'ana');
 });
 
-test('a reference is needed, and checked at the door', () => {
-  for (const [given, message] of [
-    [undefined, /^reference must be/],
-    [null, /^reference must be/],
-    ['chair', /^reference must be/],
-    [{ id: 'chair' }, /^reference\.version must be a string/],
-    [{ id: '', version: '1' }, /^reference\.id must have 1 to 512/],
-    [{ id: 'x'.repeat(513), version: '1' }, /^reference\.id must have 1 to 512/],
-    [{ id: 'chair', version: 7 }, /^reference\.version must be a string, not a number/],
-  ])
-    assert.throws(() => chair(scripted(), { reference: given }), { code: 'invalid-config', message });
+test('a reference is needed at the door, and what is in it when a conversation is created', () => {
+  for (const given of [undefined, null, 'chair', 5, ['chair']])
+    assert.throws(() => chair(scripted(), { reference: given }), {
+      code: 'invalid-config',
+      message: /^reference must be/,
+    });
+  for (const [given, field] of [
+    [{ id: 'chair' }, 'version'],
+    [{ id: '', version: '1' }, 'id'],
+    [{ id: 'x'.repeat(513), version: '1' }, 'id'],
+    [{ id: 'chair', version: 7 }, 'version'],
+  ]) {
+    const selector = chair(scripted(), { reference: given });
+    const message = new RegExp(`^selector\\.reference\\.${field} `);
+    assert.throws(() => conversation([speaker('ana', 'x')], { selector }), { code: 'invalid-config', message });
+  }
 });
 
 test('maxParallel and messageWindow are checked at the door', () => {

@@ -9,6 +9,8 @@ const MAX_INSTANT = 8.64e15;
 
 /** How many timers the engine has; it numbers them from 0. */
 const TIMERS = 4;
+/** One of the host's own, for what the engine knows nothing of. */
+export const RELEASE_TIMER = TIMERS;
 
 /** The engine's timers and instants. */
 export class Timekeeper {
@@ -35,32 +37,20 @@ export class Timekeeper {
     return this.#latest;
   }
 
-  start(timer: number, delayMs: number): void {
+  start(timer: number, delayMs: number, then = this.#fire): void {
     this.stop(timer);
-    this.#handles[timer] = this.#set(() => {
+    const fire = (): void => {
       this.#handles[timer] = undefined;
-      this.#fire(timer);
-    }, delayMs);
+      then(timer);
+    };
+    this.#handles[timer] =
+      this.#clock === undefined ? setTimeout(fire, delayMs) : this.#clock.setTimeout(fire, delayMs);
   }
 
   stop(timer: number): void {
     const handle = this.#handles[timer];
     if (handle === undefined) return;
     this.#handles[timer] = undefined;
-    this.#clear(handle);
-  }
-
-  /** Calls `late` once after that time, unless what this returns is called first. The engine knows nothing of it. */
-  after(delayMs: number, late: () => void): () => void {
-    const handle = this.#set(late, delayMs);
-    return () => this.#clear(handle);
-  }
-
-  #set(fire: () => void, delayMs: number): unknown {
-    return this.#clock === undefined ? setTimeout(fire, delayMs) : this.#clock.setTimeout(fire, delayMs);
-  }
-
-  #clear(handle: unknown): void {
     if (this.#clock === undefined) clearTimeout(handle as ReturnType<typeof setTimeout>);
     else this.#clock.clearTimeout(handle);
   }

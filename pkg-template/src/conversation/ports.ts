@@ -15,7 +15,7 @@ import type {
 } from '../types.js';
 import { BadValue } from '../values.js';
 import { abortReason, type Attempt, Attempts, type StopReason, type TellDelta } from './attempts.js';
-import { Timekeeper } from './clock.js';
+import { RELEASE_TIMER, Timekeeper } from './clock.js';
 import { EngineHandle, type EnginePorts, type MakeHandle } from './engine-handle.js';
 import { callHost, callHostNow, guarded } from './inside.js';
 import { Mirror } from './mirror.js';
@@ -131,21 +131,14 @@ export class Ports implements EnginePorts {
     const release = this.#selector?.release;
     if (release === undefined) return Promise.resolve(undefined);
     return new Promise((done) => {
-      const failed = (error: unknown): void => done({ error });
+      const over = (failed?: { readonly error: unknown }): void => {
+        if (withinMs !== undefined) this.#time.stop(RELEASE_TIMER);
+        done(failed);
+      };
+      const failed = (error: unknown): void => over({ error });
       const late = (): void => failed(new RoundtableError('unavailable', 'the selector was not released in time'));
-      const stop = withinMs === undefined ? undefined : this.#time.after(withinMs, late);
-      callHost(
-        this,
-        release,
-        () => {
-          stop?.();
-          done(undefined);
-        },
-        (error) => {
-          stop?.();
-          failed(error);
-        },
-      );
+      if (withinMs !== undefined) this.#time.start(RELEASE_TIMER, withinMs, late);
+      callHost(this, release, () => over(), failed);
     });
   }
 

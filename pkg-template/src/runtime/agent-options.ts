@@ -1,5 +1,6 @@
 /** What a host's `createAgent` gave, read once. Types are checked here, bounds by the engine. */
 
+import { object as record } from '../conversation/options.js';
 import { RoundtableError } from '../errors.js';
 import {
   BadValue,
@@ -131,8 +132,8 @@ function readTool(tool: Tool, index: number): ToolSchema {
 
 /** @throws BadValue for what is no object */
 export function object<T>(value: T, path: string): T & object {
-  if (typeof value === 'object' && value !== null) return value;
-  throw new BadValue(path, `must be an object, not ${describe(value)}`);
+  record(value, path);
+  return value as T & object;
 }
 
 function string(value: unknown, path: string): string {

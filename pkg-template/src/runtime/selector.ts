@@ -11,8 +11,8 @@ import type {
   SharedMessage,
   TurnSelector,
 } from '../types.js';
-import { codedText, identifier, members } from '../values.js';
-import { checkCallbacks, named } from './agent-options.js';
+import { codedText } from '../values.js';
+import { checkCallbacks, named, object } from './agent-options.js';
 import { DecidingAgent, type Question } from './deciding-agent.js';
 import { SelectorDecisionError } from './errors.js';
 import type { AgentOptions, ToolSchema } from './types.js';
@@ -53,7 +53,8 @@ export interface AgentSelector extends TurnSelector {
 export function agentSelector(options: AgentSelectorOptions): AgentSelector {
   checkCallbacks(options, 'createAgent', []);
   const { reference, maxParallel, messageWindow } = options;
-  named(() => checkReference(reference));
+  // The engine checks what is in it.
+  named(() => object(reference, 'reference'));
   const selector = new ModelSelector(
     () => options.createAgent(),
     bound(maxParallel, 'maxParallel', MAX_GROUP) ?? MAX_GROUP,
@@ -66,11 +67,6 @@ export function agentSelector(options: AgentSelectorOptions): AgentSelector {
     release: () => selector.release(),
     registration: { reference, create: () => agentSelector(options) },
   };
-}
-
-function checkReference(value: unknown): void {
-  const found = members(value, 'reference');
-  for (const key of ['id', 'version']) identifier(found.get(key), `reference.${key}`);
 }
 
 function bound(value: number | undefined, name: string, most: number): number | undefined {
