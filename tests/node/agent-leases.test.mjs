@@ -91,6 +91,17 @@ test('A18 a claim is all or nothing: what was free stays free', async () => {
   await assert.rejects(open({ provider: taken, tools: [free] }), reused());
   await (await open({ provider: scripted(), tools: [free] })).release();
   await lease.release();
+  // What comes before the one that is held stays free as well.
+  const other = tool('other', () => 1);
+  const holder = await open({ provider: scripted(), tools: [other] });
+  const options = { provider: taken, model: 'm', tools: [free, other] };
+  await assert.rejects(
+    open(() => options),
+    reused(/^other /),
+  );
+  await (await open({ provider: taken, tools: [free] })).release();
+  await holder.release();
+  await (await open(() => options)).release();
 });
 
 test('the same tool object twice in one claim is fine for the claim', async () => {

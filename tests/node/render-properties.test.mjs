@@ -171,12 +171,13 @@ test('K1 a selector is shown each section once, each participant, message and tu
     messages,
     fc.array(hostile, { maxLength: 4 }),
     fc.option(fc.integer({ min: 1, max: 4 }), { nil: undefined }),
-    async (people, said, had, messageWindow) => {
+    fc.oneof(fc.constant(['agent', 'speak']), fc.tuple(hostile, hostile)),
+    async (people, said, had, messageWindow, [kind, outcome]) => {
       const provider = scripted(speak(people[0][0]));
       const context = {
-        participants: people.map(([id, description]) => ({ id, kind: 'agent', description })),
+        participants: people.map(([id, description]) => ({ id, kind, description })),
         messages: said.map(([participantId, content]) => ({ participantId, content })),
-        turns: had.map((participantId) => ({ participantId, outcome: 'speak' })),
+        turns: had.map((participantId) => ({ participantId, outcome })),
         remainingTurns: 4,
       };
       assert.equal((await chair(provider, { messageWindow }).select(context, given())).participantId, people[0][0]);

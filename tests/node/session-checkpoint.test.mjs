@@ -3,44 +3,8 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { sessionParticipant } from 'agent-roundtable';
 import { calling, execution, reply, scripted, turn } from './support/agent.mjs';
+import { make, parked, refused, settled } from './support/checkpoints.mjs';
 import { noting, open, resume } from './support/session.mjs';
-
-const invalid = (says) => (error) => {
-  assert.equal(error.code, 'checkpoint-invalid', String(error));
-  assert.match(error.message, says);
-  return true;
-};
-const make = (extra = {}) => ({
-  provider: scripted(reply('done')),
-  tools: [noting('write')],
-  systemMessage: 'be brief',
-  environment: '/home/ana',
-  permissions: { ask: ['write'], default: 'allow' },
-  ...extra,
-});
-
-/** The checkpoint after one settled turn. */
-async function settled(extra = {}) {
-  const provider = scripted(reply('first', { metadata: { seen: new Date(5) } }));
-  const lease = await open(make({ provider, ...extra }));
-  await lease.session.runTurn(turn('a1'), execution());
-  const checkpoint = await lease.session.checkpoint();
-  await lease.release();
-  return checkpoint;
-}
-
-async function parked(...calls) {
-  const lease = await open(make({ provider: scripted(calling(...(calls.length > 0 ? calls : [['t', 'write', {}]]))) }));
-  const { requests } = await lease.session.runTurn(turn('a1'), execution());
-  const checkpoint = await lease.session.checkpoint();
-  await lease.release();
-  return { requests, checkpoint };
-}
-
-/** Opens what is refused; nothing may stay held. */
-async function refused(checkpoint, says, extra = {}, more = {}) {
-  await assert.rejects(open(make(extra), { checkpoint, ...more }), invalid(says));
-}
 
 describe('what it holds', () => {
   test('A36 A75 a settled session is restored equal, with real dates', async () => {
@@ -385,92 +349,5 @@ describe('what it refuses', () => {
       [[first, call('t'), { ...result('t'), content: null }, second], /append\[2\]\.content/],
     ])
       await refused({ ...checkpoint, append }, says);
-  });
-
-  test('A75 another environment, conversation or participant', async () => {
-    for (const checkpoint of [await settled(), (await parked()).checkpoint]) {
-      await refused(checkpoint, /environment/, { environment: '/home/bo' });
-      await refused(checkpoint, /environment/, { environment: undefined });
-      await refused(checkpoint, /conversation or participant/, {}, { conversationId: 'other' });
-    }
-  });
-
-  test('K11 settled, another provider or model; another system message or tool set is told and restored', async () => {
-    const checkpoint = await settled();
-    await refused(checkpoint, /provider/, { provider: Object.assign(scripted(), { name: 'other' }) });
-    await refused(checkpoint, /model/, { model: 'other' });
-    const changes = [
-      [{ systemMessage: 'be long' }, ['systemMessage']],
-      [{ tools: [] }, ['tools']],
-      [{ permissions: {} }, []],
-      [{ tools: [noting('write', 'x', { description: 'another' })] }, ['tools']],
-      [{ tools: [noting('write', 'x', { parameters: { type: 'object', required: [] } })] }, ['tools']],
-      [{ tools: [noting('write', 'x', { idempotent: true })] }, []],
-      [{ tools: [noting('write'), noting('more')], systemMessage: undefined }, ['systemMessage', 'tools']],
-    ];
-    for (const [extra, changed] of changes) {
-      const events = [];
-      const lease = await open(make(extra), { checkpoint, onEvent: (event) => events.push(event) });
-      assert.deepEqual(
-        events,
-        changed.length === 0
-          ? []
-          : [{ type: 'construction-changed', conversationId: 'c', participantId: 'bot', changed }],
-      );
-      await lease.release();
-    }
-  });
-
-  test('K11 parked, any difference', async () => {
-    const { checkpoint } = await parked();
-    await refused(checkpoint, /provider/, { provider: Object.assign(scripted(), { name: 'other' }) });
-    await refused(checkpoint, /model/, { model: 'other' });
-    await refused(checkpoint, /systemMessage/, { systemMessage: 'be long' });
-    await refused(checkpoint, /tools/, { tools: [noting('write'), noting('more')] });
-    const other = (extra) => ({ tools: [noting('write', 'x', extra)] });
-    await refused(checkpoint, /tools/, other({ description: 'another' }));
-    await refused(checkpoint, /tools/, other({ parameters: { type: 'object', required: [] } }));
-    await refused(checkpoint, /tools/, { tools: [] });
-    await (await open(make({ permissions: {} }), { checkpoint })).release();
-  });
-
-  test('K11 the order in which tools are given counts for nothing', async () => {
-    const [one, two] = [() => noting('write'), () => noting('read')];
-    const lease = await open(make({ provider: scripted(calling(['t', 'write', {}])), tools: [one(), two()] }));
-    await lease.session.runTurn(turn('a1'), execution());
-    const checkpoint = await lease.session.checkpoint();
-    await lease.release();
-    await (await open(make({ tools: [two(), one()] }), { checkpoint })).release();
-  });
-});
-
-describe('C52a a fork', () => {
-  const forkedFrom = { conversationId: 'c', revision: 3 };
-
-  test('C52a takes a session id of its own and keeps its history, again and again', async () => {
-    const checkpoint = await settled();
-    const provider = scripted(reply('second'));
-    const lease = await open(make({ provider }), { checkpoint, forkedFrom, conversationId: 'fork' });
-    await lease.session.runTurn(turn('a2'), execution());
-    assert.equal(provider.requests[0].messages[2].content, 'first');
-    const { data, append } = await lease.session.checkpoint();
-    assert.notEqual(data.sessionId, checkpoint.data.sessionId);
-    await lease.release();
-    const joined = { version: 'session/1', data, append: [...checkpoint.append, ...append] };
-    await (await open(make(), { checkpoint: joined, forkedFrom, conversationId: 'fork' })).release();
-  });
-
-  test('C52a lives beside what it was forked from', async () => {
-    const checkpoint = await settled();
-    const origin = await open(make(), { checkpoint });
-    const fork = await open(make(), { checkpoint, forkedFrom, conversationId: 'fork' });
-    assert.equal((await fork.session.runTurn(turn('a1'), execution())).kind, 'speak');
-    assert.equal((await origin.session.runTurn(turn('a1'), execution())).kind, 'speak');
-    await Promise.all([origin.release(), fork.release()]);
-  });
-
-  test('C52a does not inherit what waits', async () => {
-    const { checkpoint } = await parked();
-    await refused(checkpoint, /fork/, {}, { forkedFrom, conversationId: 'fork' });
   });
 });
