@@ -57,6 +57,12 @@ impl AgentHandle {
         self.agent.borrow().pending().map(|pending| pending.execution_id.clone())
     }
 
+    /// Gives up what waits: its turn has been ended from outside.
+    #[wasm_bindgen(js_name = giveUpWait)]
+    pub fn give_up_wait(&self) {
+        self.agent.borrow_mut().give_up_wait();
+    }
+
     /// Takes one input; the effects as a JSON array.
     pub fn handle(&self, input: &str) -> Result<String, JsValue> {
         wire::handle(&mut self.agent.borrow_mut(), input).map_err(|error| JsValue::from_str(&error.to_string()))

@@ -10,10 +10,9 @@ let named = 0;
 
 /** What tells a store apart: what it was placed in, else what one that is durable says itself, else the object that it is. */
 export function placeOf(store: object): string {
-  const placed = names.get(store);
-  if (placed !== undefined) return placed;
   const { durability, identity } = store as { readonly durability?: unknown; readonly identity?: unknown };
-  return durability === 'durable' && typeof identity === 'string' ? `identity ${identity}` : nameOf(store);
+  const isNamed = !names.has(store) && durability === 'durable' && typeof identity === 'string';
+  return isNamed ? `identity ${identity}` : nameOf(store);
 }
 
 /** Says that a store is a part of something, such as a schema of the database that a pool is connected to. */

@@ -127,10 +127,7 @@ class RuntimeSession implements ParticipantSession {
 
   async runTurn(turn: ParticipantTurn, options: ParticipantExecutionOptions): Promise<ParticipantOutcome> {
     const { runtime, render, sessionId, place } = this.#setting;
-    if (this.#state.pending !== null) {
-      const problem = 'an execution of this session waits for answers, so no other turn can start';
-      throw new ExecutionError('EXECUTION_RECOVERY_REQUIRED', problem);
-    }
+    this.#refuseWaiting(turn);
     this.#refuseBusy();
     const input = renderInput(render, turn, !this.#state.firstTurnDone);
     const executionId = turn.attemptId;
@@ -153,6 +150,18 @@ class RuntimeSession implements ParticipantSession {
         return runtime.run(input, context);
       },
     );
+  }
+
+  /** In a conversation another turn begins only when the one that waited is over: a host has settled it. */
+  #refuseWaiting({ earlierAttempts = [] }: ParticipantTurn): void {
+    const { pending } = this.#state;
+    if (pending === null) return;
+    const isOver = this.#setting.place !== '' && !earlierAttempts.includes(pending.executionId);
+    if (!isOver || this.#running !== undefined) {
+      const problem = 'an execution of this session waits for answers, so no other turn can start';
+      throw new ExecutionError('EXECUTION_RECOVERY_REQUIRED', problem);
+    }
+    this.#state = { ...this.#state, pending: null };
   }
 
   async resumeTurn(

@@ -87,6 +87,12 @@ class GatedSession extends AgentSession {
     this.refuseReleased();
     this.refuseBusy();
     this.#name.take();
+    const { handle } = this.opened;
+    // In a conversation another turn begins only when the one that waited is over: a host has settled it.
+    if (this.#place !== '' && !turn.earlierAttempts?.includes(handle.pending() ?? '')) {
+      handle.giveUpWait();
+      this.#parked = false;
+    }
     // A seed that is used again gives the same attempt ids again; what waits is left alone, whoever is refused.
     if (!this.#parked) clearDefaultJournal(this.opened.sessionId, [turn.attemptId], this.#place);
     return this.#cleared(turn, options, () => super.runTurn(turn, options));

@@ -8,11 +8,16 @@ import { BadValue, describe, identifier } from '../values.js';
 /** How many items a page of a listing has where the query says nothing. */
 export const PAGE = 100;
 
-/** A batch that nobody changes afterwards. @throws `invalid-record` for entries that no store was given */
+/** A batch that nobody changes afterwards. */
 export function frozenBatch(revision: number, operationId: string, entries: readonly string[]): Batch {
+  return Object.freeze({ revision, operationId, entries: Object.freeze([...entries]) });
+}
+
+/** The same of what a database holds. @throws `invalid-record` for entries that no store was given */
+export function storedBatch(revision: number, operationId: string, entries: readonly string[]): Batch {
   if (!Array.isArray(entries) || entries.some((entry) => typeof entry !== 'string'))
     throw new RoundtableError('invalid-record', `the store's batch ${revision} is damaged`);
-  return Object.freeze({ revision, operationId, entries: Object.freeze([...entries]) });
+  return frozenBatch(revision, operationId, entries);
 }
 
 /** A summary that is the caller's own, or one that nobody can change. */

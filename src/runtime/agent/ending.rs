@@ -54,6 +54,15 @@ impl AgentLoop {
         vec![Effect::Fail(failure)]
     }
 
+    /// Gives up what waits, where no turn runs: its own turn has been ended from outside.
+    pub fn give_up_wait(&mut self) {
+        if self.turn.is_none()
+            && let Some(session) = &mut self.session
+        {
+            session.pending = None;
+        }
+    }
+
     /// What came through after its turn ended is settled: nothing will be called, and nothing will run.
     pub(super) fn late_append(&mut self, call_id: &str, at: f64) -> Vec<Effect> {
         match self.late.remove(call_id) {

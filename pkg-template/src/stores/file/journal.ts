@@ -3,7 +3,7 @@
 import { open } from 'node:fs/promises';
 import { RoundtableError } from '../../errors.js';
 import type { Batch } from '../../store-types.js';
-import { frozenBatch } from '../shared.js';
+import { storedBatch } from '../shared.js';
 
 const CHUNK = 1 << 20;
 /** Holds the revision and the operation id of any line. */
@@ -31,7 +31,7 @@ export function batchOf(line: string, what: string): Batch {
   const value = parse(line, what);
   const { revision, operationId, entries } = value as Partial<Batch>;
   if (typeof revision !== 'number' || typeof operationId !== 'string' || !Array.isArray(entries)) throw damaged(what);
-  return frozenBatch(revision, operationId, entries as string[]);
+  return storedBatch(revision, operationId, entries as string[]);
 }
 
 /** Reads on from where an index ends to a length in bytes. */

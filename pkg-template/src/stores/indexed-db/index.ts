@@ -2,7 +2,7 @@
 
 import { RoundtableError } from '../../errors.js';
 import type { Batch, Claim, ConversationStore, StoredRecord } from '../../store-types.js';
-import { checkId, frozenBatch, natural, nowOf, positive, refused } from '../shared.js';
+import { checkId, storedBatch, natural, nowOf, positive, refused } from '../shared.js';
 import { pageOf } from './listing.js';
 import { ClaimLocks } from './locks.js';
 import {
@@ -384,7 +384,7 @@ async function batchesOf(
   if (found.length !== to - from + 1) throw damaged(conversationId);
   return found.map(({ revision, operationId, entries }) => {
     if (entries === undefined) throw damaged(conversationId);
-    return frozenBatch(revision, operationId, entries);
+    return storedBatch(revision, operationId, entries);
   });
 }
 

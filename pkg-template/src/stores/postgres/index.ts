@@ -3,7 +3,7 @@
 import { placeStore } from '../../conversation/place.js';
 import { RoundtableError } from '../../errors.js';
 import type { Batch, Claim, ConversationStore, RecordSummary, StoredRecord } from '../../store-types.js';
-import { checkId, frozenBatch, natural, PAGE, positive, readCursor, refused } from '../shared.js';
+import { checkId, storedBatch, natural, PAGE, positive, readCursor, refused } from '../shared.js';
 import { Listener } from './listener.js';
 import { isDuplicate, type PostgresPool, type Row, rowsOf } from './pool.js';
 import { setUp } from './schema.js';
@@ -325,7 +325,7 @@ class PostgresConversations implements PostgresStore {
     );
     if (rows.length !== to - from + 1) return undefined;
     return rows.map(({ revision, operation, entries }) =>
-      frozenBatch(Number(revision), decoded<string>(operation), decoded<string[]>(entries)),
+      storedBatch(Number(revision), decoded<string>(operation), decoded<string[]>(entries)),
     );
   }
 

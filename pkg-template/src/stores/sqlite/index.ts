@@ -6,7 +6,7 @@ import { RoundtableError } from '../../errors.js';
 import type { Batch, Claim, ConversationStore, RecordSummary, StoredRecord } from '../../store-types.js';
 import {
   checkId,
-  frozenBatch,
+  storedBatch,
   isSame,
   type Key,
   natural,
@@ -280,7 +280,7 @@ class SqliteConversations implements SqliteStore {
       'SELECT revision, operation, entries FROM batches WHERE conversation = ? AND revision BETWEEN ? AND ? ORDER BY revision',
     ).all(number, from, to) as { revision: number; operation: string; entries: string }[];
     return rows.map(({ revision, operation, entries }) =>
-      frozenBatch(revision, decoded<string>(operation), decoded<string[]>(entries)),
+      storedBatch(revision, decoded<string>(operation), decoded<string[]>(entries)),
     );
   }
 
