@@ -11,6 +11,7 @@ import {
   version,
 } from 'agent-roundtable';
 import { calling, execution, open, reply, scripted, settle, tool, turn } from './support/agent.mjs';
+import { action, answers, attempt, done, open as openRuntime, waits } from './support/runtime.mjs';
 import { chair, context, given, speak } from './support/selector.mjs';
 import { noting, open as openSession, resume } from './support/session.mjs';
 
@@ -47,6 +48,62 @@ test("K15 a provider and a tool are called as the host's own objects, with a rea
     assert.equal(signal.reason, reason);
   }
   await lease.release();
+});
+
+test("K15 every function of a provider, a tool, options and a runtime is called on the host's own object", async () => {
+  class Streaming {
+    name = 'p';
+    #said = [];
+    #reply = () => (this.#said.length === 1 ? calling(['t', 'look', {}]) : reply('done'));
+    async cached() {
+      this.#said.push('cached');
+      return undefined;
+    }
+    async *chatStream() {
+      yield this.#reply();
+    }
+    supportsTools() {
+      return this.#said.length === 0;
+    }
+    said = () => this.#said;
+  }
+  class Options {
+    model = 'm';
+    provider = new Streaming();
+    tools = [tool('look', () => 1)];
+    #disposed = 0;
+    dispose() {
+      this.#disposed++;
+    }
+    disposed = () => this.#disposed;
+  }
+  const options = new Options();
+  const lease = await open(() => options);
+  assert.deepEqual(await lease.session.runTurn(turn(), execution()), { kind: 'speak', content: 'done' });
+  await lease.release();
+  assert.deepEqual([options.provider.said(), options.disposed()], [['cached', 'cached'], 1]);
+
+  class Runtime {
+    #log = [];
+    async run() {
+      this.#log.push('run');
+      return waits([action('t')]);
+    }
+    async resume() {
+      this.#log.push('resume');
+      return done('x');
+    }
+    async dispose() {
+      this.#log.push('dispose');
+    }
+    log = () => this.#log;
+  }
+  const runtime = new Runtime();
+  const foreign = await openRuntime(runtime);
+  const outcome = await foreign.session.runTurn(turn('a1'), execution());
+  await foreign.session.resumeTurn(attempt('a2'), answers(outcome), execution());
+  await foreign.release();
+  assert.deepEqual(runtime.log(), ['run', 'resume', 'dispose']);
 });
 
 test('K15 who holds what outlives the engine: after a trap the provider is held until its session is released', async () => {

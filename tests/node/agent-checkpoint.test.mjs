@@ -61,6 +61,19 @@ test('A44 A42 a history is restored equal, with real dates beside data that look
   assert.deepEqual(Object.getOwnPropertyDescriptor(kept.odd, '__proto__').value, new Date(7));
 });
 
+test('A44 arguments are kept as the model wrote them, whether or not they could be read', async () => {
+  const texts = ['{ "b": 1,\n  "a": 1.0 }', '', ' {} ', '{"cut":', 'x'];
+  const calls = texts.map((text, index) => [`t${index}`, 'look', text]);
+  const provider = scripted(calling(...calls), reply('one'));
+  const checkpoint = await settled({ provider, tools: [look()] });
+  const history = await shown(checkpoint, { tools: [look()] });
+  for (const [, { toolCalls }] of [provider.requests[1].messages, history])
+    assert.deepEqual(
+      toolCalls.map((call) => call.function.arguments),
+      texts,
+    );
+});
+
 test('a checkpoint appends what its turn added and restores to an equal head with nothing to append', async () => {
   const provider = scripted(reply('one'), reply('two'));
   const lease = await open({ provider });

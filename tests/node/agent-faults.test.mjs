@@ -232,6 +232,31 @@ test('a stream is preferred to chat; its texts are joined under the last id, its
   assert.deepEqual(options.deltas, ['Let me ', 'look.', '\u{1f600} done'], 'halves of a pair are joined');
 });
 
+test('tool calls of a stream are joined, in whichever of its messages they come', async () => {
+  let round = 0;
+  const [one, two, three] = ['1', '2', '3'].map((id) => calling([id, 'look', { id }]).toolCalls[0]);
+  const provider = {
+    name: 'p',
+    async *chatStream(messages) {
+      if (round++ > 0) {
+        yield reply(
+          messages
+            .filter(({ role }) => role === 'tool')
+            .map(({ content }) => content)
+            .join(' '),
+        );
+        return;
+      }
+      yield reply(null, { state: 'interrupted', toolCalls: [one] });
+      yield reply('and', { state: 'interrupted' });
+      yield reply(null, { state: 'interrupted', toolCalls: [two, three] });
+      yield reply(null, { toolCalls: undefined });
+    },
+  };
+  const look = tool('look', ({ id }) => id);
+  assert.deepEqual(await runOnce({ provider, tools: [look] }), { kind: 'speak', content: '1 2 3' });
+});
+
 test('K15 a lone surrogate in content becomes U+FFFD, in tool arguments it is an error the model is told', async () => {
   assert.deepEqual(await runOnce({ provider: scripted(reply('a\ud800b')) }), { kind: 'speak', content: 'a\ufffdb' });
   const provider = scripted(

@@ -211,6 +211,14 @@ test('F a journal or services without their functions are refused by name', () =
     assert.throws(() => meterJournal(given, to), { code: 'invalid-config', message });
 });
 
+test('A54 a cache hit whose append fails is not reported', async () => {
+  const { journal, log } = metered({ refuseAppend: 'r4' });
+  await assert.rejects(journal.append({ ...base, ...call, id: 'r4', kind: 'model-cache-hit', response: reply('x') }), {
+    message: 'disk full',
+  });
+  assert.deepEqual(log, [['append', 'r4']]);
+});
+
 test('A55 tool records pass through', async () => {
   const passed = [];
   const { log, ...silent } = services();

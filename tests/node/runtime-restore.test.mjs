@@ -114,6 +114,25 @@ describe('its head', () => {
     await (await open(plain(), { checkpoint })).release();
   });
 
+  test('A39 A75 its environment is the same text, also where there is none, and the host is told that it restores', async () => {
+    const checkpoint = await settled();
+    assert.equal(checkpoint.data.environment, '');
+    const { environment: _, ...data } = checkpoint.data;
+    for (const value of [data, { ...data, environment: null }, { ...data, environment: 'a' }])
+      await refused({ ...checkpoint, data: value }, /environment/);
+    const told = [];
+    const createRuntime = (context) => {
+      told.push(context);
+      return plain();
+    };
+    for (const given of [undefined, checkpoint])
+      await (await open(plain(), { checkpoint: given, createRuntime })).release();
+    assert.deepEqual(
+      told,
+      [false, true].map((restoring) => ({ conversationId: 'c', participantId: 'bot', restoring })),
+    );
+  });
+
   test('C52a a wait of another conversation is not taken over by its fork', async () => {
     const { checkpoint } = await parked(action('t1'));
     const forkedFrom = { conversationId: 'c', revision: 3 };
@@ -159,6 +178,27 @@ describe('whose it is', () => {
         lease.session.resumeTurn(attempt('a2', of), answers(outcome, { approved: true }, change), execution()),
         { code: 'identity-mismatch', message: /conversation or participant/ },
       );
+    assert.equal((await lease.session.resumeTurn(attempt('a2'), answers(outcome), execution())).content, 'y');
+    await lease.release();
+  });
+
+  test('K5 answers that are no plain data continue nothing, and the wait stays', async () => {
+    const { outcome, checkpoint } = await parked(action('t1'));
+    const lease = await open(plain(), { checkpoint });
+    const [one] = answers(outcome);
+    for (const bad of [
+      undefined,
+      null,
+      'yes',
+      7,
+      [new Date()],
+      [() => 1],
+      [1n],
+      [null],
+      [{ ...one, more: 1n }],
+      Array(1),
+    ])
+      await assert.rejects(lease.session.resumeTurn(attempt('a2'), bad, execution()), { code: 'identity-mismatch' });
     assert.equal((await lease.session.resumeTurn(attempt('a2'), answers(outcome), execution())).content, 'y');
     await lease.release();
   });

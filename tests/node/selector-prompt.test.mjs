@@ -45,6 +45,17 @@ test('A104 empty sections say so', async () => {
   assert.match(prompt, /\n\nMessages: none yet\.\n\nLast turns: none yet\.\n\n/);
 });
 
+test('A104 a participant whose description is empty has none', async () => {
+  const provider = scripted(speak('ana'));
+  const people = [
+    { id: 'ana', kind: 'agent', description: '' },
+    { id: 'bo', kind: 'external' },
+  ];
+  await chair(provider).select(context(people), given());
+  const prompt = provider.requests[0].messages[0].content;
+  assert.ok(prompt.includes('\n- ana (agent)\n- bo (external)\n'), prompt);
+});
+
 test('A104 the last ten turns are shown', async () => {
   const turns = Array.from({ length: 12 }, (_, i) => ({ participantId: `p${i}`, outcome: 'speak' }));
   const { prompt } = await shown(context(undefined, [], { turns }));
