@@ -16,6 +16,9 @@ const PASS_TEXT: &str = "function passStringToWasm0(arg, malloc, realloc) {";
 const PASS_LONG_TEXT: &str =
     "    if (realloc !== undefined && arg.length >= 64) return passLongText(arg, malloc, realloc);";
 
+/// What nobody calls: handles are internal, and freed by name.
+const UNUSED: [&str; 2] = ["/* @ts-self-types", "if (Symbol.dispose)"];
+
 /// `glue.js`: exports `createEngine`.
 pub fn javascript(generated: &str) -> Result<String> {
     let body = before(generated, LOADING_JS)?;
@@ -33,7 +36,7 @@ pub fn javascript(generated: &str) -> Result<String> {
         } else if let Some(declaration) = line.strip_prefix("export ") {
             names.push(declared_name(declaration)?);
             lines.push(declaration);
-        } else if !line.starts_with("/* @ts-self-types") {
+        } else if !UNUSED.iter().any(|unused| line.starts_with(unused)) {
             lines.push(line);
         }
     }
