@@ -10,6 +10,7 @@ import type { DeltaQueue } from './delta-queue.js';
 import { ExecutionError } from './errors.js';
 import { actionKey, type Deeds, deedsOf, FAILED, NOT_RUN } from './foreign-deeds.js';
 import type { RuntimeContext, RuntimeModelCall, ToolApproval } from './foreign-types.js';
+import { argumentsOf } from './foreign-values.js';
 import { withFiniteCounts } from './metering.js';
 import type { ChatMetadata, ExecutionJournal, ExecutionRecord } from './types.js';
 
@@ -129,7 +130,7 @@ export class Context implements RuntimeContext {
 
   toolCall(call: ToolApproval, execute: () => Promise<JsonValue> | JsonValue): Promise<JsonValue> {
     return this.#unlessOver(() => {
-      const args = JSON.parse(jsonText(call.arguments, 'arguments')) as JsonValue;
+      const args = argumentsOf(call.arguments, 'arguments');
       const action = { toolCallId: call.toolCallId, toolName: call.toolName, arguments: args };
       const key = actionKey(action);
       const made = this.#made.get(key);

@@ -31,7 +31,10 @@ export type RuntimeResult =
   /** Tool calls wait for approval, 1 to 64; `state` is what the SDK continues from, kept in the checkpoint. */
   | { interruptions: readonly ToolApproval[]; state: JsonValue };
 
-/** A tool call that must be approved. Its id and name have 1 to 512 UTF-16 units. */
+/**
+ * A tool call that must be approved. Its id and name have 1 to 512 UTF-16 units; half a surrogate pair is refused, in
+ * its arguments too.
+ */
 export interface ToolApproval {
   toolCallId: string;
   toolName: string;

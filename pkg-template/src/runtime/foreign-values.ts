@@ -146,7 +146,7 @@ export function readResult(value: unknown): RuntimeResult {
         const path = `result.interruptions[${index}]`;
         const { toolCallId, toolName, arguments: args } = Object.fromEntries(members(item, path));
         for (const [key, name] of Object.entries({ toolCallId, toolName })) identifier(name, `${path}.${key}`);
-        const action = { toolCallId, toolName, arguments: jsonCopy(args ?? null, `${path}.arguments`) };
+        const action = { toolCallId, toolName, arguments: argumentsOf(args ?? null, `${path}.arguments`) };
         return action as ToolApproval;
       });
       return { interruptions, state: jsonCopy(found.get('state'), 'result.state') };
@@ -161,6 +161,17 @@ export function readResult(value: unknown): RuntimeResult {
     if (isInstance(error, BadValue)) throw new ExecutionError('EXECUTION_REPLY_INVALID', error.message);
     throw error;
   }
+}
+
+/**
+ * A copy of a tool call's arguments. Half a surrogate pair in them is refused: with U+FFFD in its place, other
+ * arguments would be the same.
+ * @throws BadValue
+ */
+export function argumentsOf(value: unknown, path: string): JsonValue {
+  const text = jsonText(value, path);
+  if (text !== JSON.stringify(value)) throw new BadValue(path, 'holds a lone surrogate');
+  return JSON.parse(text) as JsonValue;
 }
 
 function jsonCopy(value: unknown, path: string): JsonValue {
