@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { ToolSuspension } from 'agent-roundtable';
 import { calling, execution, reply, scripted, settle, turn } from './support/agent.mjs';
-import { answered, noting, open, resume } from './support/session.mjs';
+import { answered, arrayJournal, noting, open, resume } from './support/session.mjs';
 
 const asked = (extra = {}) => {
   const write = noting('write');
@@ -83,9 +83,12 @@ describe('K4 K5 an answer fits one action or none', () => {
         throw new ToolSuspension({ kind, reason: 'let me', data: { toolName: 'write', arguments: {} } });
       });
       const provider = scripted(calling(['t', 'raise', {}], ['t2', 'write', {}]), reply('after'));
-      const lease = await open({ provider, tools: [raise, noting('write')], permissions: { allow: ['raise'] } });
+      const journal = arrayJournal();
+      const options = { provider, tools: [raise, noting('write')], permissions: { allow: ['raise'] } };
+      const lease = await open(options, { journal: () => journal });
       // A73: the whole turn fails, and no request of it is shown.
       await assert.rejects(lease.session.runTurn(turn('a1'), execution()), { code: 'unsupported-wait' });
+      assert.ok(journal.records.every((record) => record.kind !== 'tool-result'));
       // Nothing is left pending.
       assert.equal((await lease.session.checkpoint()).data.pending, null);
       assert.deepEqual(await lease.session.runTurn(turn('a2'), execution()), { kind: 'speak', content: 'after' });

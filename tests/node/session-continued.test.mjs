@@ -169,6 +169,33 @@ test('C49 with the default journal, a tool of which nobody knows what it did kee
   await lease.release();
 });
 
+test('C49 a person’s yes to a tool that was begun before covers one more run, not every one', async () => {
+  const journal = arrayJournal();
+  const begun = async (tool, permissions, attempt, ends) => {
+    const participant = { journal: () => journal, settleTimeoutMs: 5 };
+    const lease = await open({ provider: scripted(call()), tools: [tool], permissions }, participant);
+    const running = attempt(lease);
+    void running.catch(() => undefined);
+    await settle();
+    if (ends) await lease.release();
+    return { lease, running };
+  };
+  const next = { ...turn('a1'), attemptId: 'a2', earlierAttempts: ['a1'], reconciled: 'retry' };
+  const tools = [noting('write', never), noting('write', () => (tools[1].calls.length === 1 ? never() : 'again'))];
+  const first = (lease) => lease.session.runTurn(turn('a1'), execution());
+  await assert.rejects((await begun(tools[0], { allow: ['*'] }, first, true)).running, { code: 'disposed' });
+  const asks = await begun(tools[1], {}, (lease) => lease.session.runTurn(next, execution()));
+  const { requests } = await asks.running;
+  await stopped(asks.lease, requests);
+  assert.deepEqual(
+    tools.map(({ calls }) => calls.length),
+    [1, 1],
+  );
+  await assert.rejects(resume(asks.lease, requests), { code: 'EXECUTION_RECOVERY_REQUIRED', message: /write/ });
+  assert.equal(tools[1].calls.length, 1);
+  await asks.lease.release();
+});
+
 test('C49 a call that an earlier attempt had begun is not said to be not run when a later one is stopped', async () => {
   const journal = Object.assign(arrayJournal(), { durable: true });
   const { requests, checkpoint } = await parked({

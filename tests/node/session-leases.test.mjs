@@ -20,6 +20,18 @@ test('A58 two conversations have separate sessions and answers', async () => {
   await Promise.all([one.release(), two.release()]);
 });
 
+test('A58 conversations whose long ids begin alike have separate sessions', async () => {
+  const ids = ['one', 'two'].map((end) => `${'long '.repeat(100)}${end}`);
+  const leases = await Promise.all(
+    ids.map((conversationId) => open({ provider: scripted(reply(conversationId.slice(-3))) }, { conversationId })),
+  );
+  for (const [index, { session }] of leases.entries())
+    assert.deepEqual(await session.runTurn(turn(), execution()), speak(['one', 'two'][index]));
+  const heads = await Promise.all(leases.map(async ({ session }) => (await session.checkpoint()).data.sessionId));
+  assert.equal(new Set(heads).size, 2);
+  await Promise.all(leases.map((lease) => lease.release()));
+});
+
 test('A59 a shared provider is refused while it is held, and opens after the release', async () => {
   const provider = scripted(reply('x'));
   const lease = await open({ provider });

@@ -101,6 +101,14 @@ describe('reopened', () => {
       [async () => journal.records.slice(1), 'EXECUTION_RECOVERY_INVALID'],
       [async () => journal.records.slice(0, 2), 'EXECUTION_RECOVERY_INVALID'],
       [async () => journal.records.map((r) => ({ ...r, sessionId: 'x' })), 'EXECUTION_RECOVERY_INVALID'],
+      [async () => journal.records.map((r) => ({ ...r, executionId: 'x' })), 'EXECUTION_RECOVERY_INVALID'],
+      [
+        async () => journal.records.map((r) => (r.providerId ? { ...r, providerId: 'x' } : r)),
+        'EXECUTION_RECOVERY_INVALID',
+      ],
+      [async () => journal.records.map((r) => (r.modelId ? { ...r, modelId: 'x' } : r)), 'EXECUTION_RECOVERY_INVALID'],
+      [async () => [...journal.records, { ...journal.records[0], id: 'x' }], 'EXECUTION_RECOVERY_INVALID'],
+      [async () => [...journal.records, { ...journal.records[0], input: 'x' }], 'EXECUTION_RECOVERY_INVALID'],
     ];
     for (const [read, code] of cases) {
       const { lease, write } = await reopened(checkpoint, { journal: { ...journal, read } });

@@ -19,6 +19,21 @@ test('K6 a turn under the attempt id of what waits is refused, and the records s
   await lease.release();
 });
 
+test('K6 what waits is not gone on with as an attempt that was stopped', async () => {
+  const provider = scripted(calling(['r', 'read', {}], ['w', 'write', {}]), reply('done'));
+  const tools = [noting('read'), noting('write')];
+  const lease = await open({ provider, tools, permissions: { allow: ['read'] } });
+  const { requests } = await lease.session.runTurn(turn('a1'), execution());
+  const next = { ...turn('a1'), attemptId: 'a2', earlierAttempts: ['a1'] };
+  await assert.rejects(lease.session.runTurn(next, execution()), { code: 'EXECUTION_RECOVERY_REQUIRED' });
+  assert.deepEqual(await resume(lease, requests), done);
+  assert.deepEqual(
+    tools.map(({ calls }) => calls.length),
+    [1, 1],
+  );
+  await lease.release();
+});
+
 test('K7 a second answer while the turn is continued is busy, and gives up neither name nor records', async () => {
   const { requests, checkpoint } = await parked();
   const said = deferred();
