@@ -29,6 +29,8 @@ export type ConstructionChange = 'systemMessage' | 'tools';
 export interface SessionSetting {
   readonly options: SessionOptions;
   readonly checkpoint: ParticipantCheckpoint | undefined;
+  /** Whether the checkpoint is a conversation's, which has read it from text itself, and not handed in by a host. */
+  readonly isStored: boolean;
   /** Whose session it is, where it has a permission gate. */
   readonly identity?: SessionIdentity;
   readonly render: Render;
@@ -64,7 +66,7 @@ export async function openAgentSession(
   try {
     setting.name?.take();
     const agent = readAgent(setting.options, setting.identity);
-    const handle = openHandle(agent.json, setting.checkpoint);
+    const handle = openHandle(agent.json, checkpointText(setting));
     const { history, changed, sessionId } = JSON.parse(handle.restored()) as Restored;
     if (changed.length > 0) setting.onChange(changed);
     const opened = { setting, agent, handle, history: new History(agent.systemMessage, history) };
@@ -86,14 +88,13 @@ interface Restored {
 }
 
 /**
- * Opens an agent of the engine.
+ * Opens an agent of the engine, from the JSON of its checkpoint where it is restored.
  * @throws `invalid-config`, `checkpoint-invalid`
  */
-export function openHandle(agentJson: string, checkpoint?: ParticipantCheckpoint): AgentHandle {
+export function openHandle(agentJson: string, checkpoint?: string): AgentHandle {
   const { engine } = currentEngine();
-  const stored = checkpoint === undefined ? undefined : checkpointText(checkpoint);
   try {
-    return new engine.AgentHandle(agentJson, stored);
+    return new engine.AgentHandle(agentJson, checkpoint);
   } catch (error) {
     // The engine throws the text of what is wrong; anything else is a fault of its own.
     if (typeof error !== 'string') throw error;
@@ -107,7 +108,9 @@ export function openHandle(agentJson: string, checkpoint?: ParticipantCheckpoint
 /** How many levels a checkpoint has around the values of its messages, coded. */
 const AROUND = 8;
 
-function checkpointText(checkpoint: ParticipantCheckpoint): string {
+function checkpointText({ checkpoint, isStored }: SessionSetting): string | undefined {
+  // Looking at every value of a long history takes longer than opening it.
+  if (checkpoint === undefined || isStored) return checkpoint && JSON.stringify(checkpoint);
   try {
     return unboundedJsonText(checkpoint, 'checkpoint', AROUND);
   } catch (error) {

@@ -1,5 +1,6 @@
 /** An agent as a participant: a provider, a model and tools, run by the engine's own loop. */
 
+import { placeOfContext } from '../conversation/place.js';
 import type { AgentParticipant, ParticipantFactory, ParticipantLease, RuntimeReference } from '../types.js';
 import { checkCallbacks, leasedObjects } from './agent-options.js';
 import { AgentSession, type ConstructionChange, disposeQuietly, openAgentSession } from './agent-session.js';
@@ -56,11 +57,13 @@ export function agentParticipant(options: AgentParticipantOptions): AgentPartici
   const settleTimeoutMs = settleTimeoutOf(options);
   return participant(options, {
     checkpointVersions: ['agent/1'],
-    async openSession({ conversationId, participantId, checkpoint }): Promise<ParticipantLease> {
+    async openSession(opening): Promise<ParticipantLease> {
+      const { conversationId, participantId, checkpoint } = opening;
       const made = await options.createAgent({ conversationId, participantId, restoring: checkpoint !== undefined });
       const free = claim(await objectsOf(made));
       const onChange = changeTeller(options, conversationId, participantId);
-      const setting = { options: made, checkpoint, render, settleTimeoutMs, free, onChange };
+      const isStored = placeOfContext(opening) !== '';
+      const setting = { options: made, checkpoint, isStored, render, settleTimeoutMs, free, onChange };
       return openAgentSession(setting, (opened) => new AgentSession(opened));
     },
   });

@@ -61,7 +61,7 @@ export function sessionParticipant(options: SessionParticipantOptions): AgentPar
       const identity = { conversationId, participantId, forked: forkedFrom !== undefined };
       const onChange = changeTeller(options, conversationId, participantId);
       return openAgentSession(
-        { options: made, checkpoint, identity, render, settleTimeoutMs, name, free, onChange },
+        { options: made, checkpoint, isStored: place !== '', identity, render, settleTimeoutMs, name, free, onChange },
         (opened) => new GatedSession(opened, name, place, hostJournal(options, opened.sessionId)),
       );
     },
