@@ -1,6 +1,6 @@
 // What the tests of foreign runtimes share: opening a session over one, its results, answers to its requests.
 import { runtimeParticipant } from 'agent-roundtable/runtime';
-import { turn } from './agent.mjs';
+import { execution, turn } from './agent.mjs';
 
 export const done = (finalOutput, newItems = []) => ({ finalOutput, newItems });
 
@@ -14,7 +14,7 @@ export const action = (toolCallId, toolName = 'write', args = { of: toolCallId }
 export const waits = (interruptions, state = { at: 1 }) => ({ interruptions, state });
 
 /** Opens a session over a runtime: an object, or just its `run`. Further members are those of the participant. */
-export function open(
+export async function open(
   runtime,
   { checkpoint, forkedFrom, conversationId = 'c', participantId = 'bot', ...options } = {},
 ) {
@@ -25,7 +25,18 @@ export function open(
     createRuntime: () => made,
     ...options,
   });
-  return factory.openSession({ conversationId, participantId, checkpoint, forkedFrom });
+  const lease = await factory.openSession({ conversationId, participantId, checkpoint, forkedFrom });
+  return { ...lease, factory };
+}
+
+/** Runs one turn in a session of its own. */
+export async function runOnce(runtime, overrides, options) {
+  const lease = await open(runtime, options);
+  try {
+    return await lease.session.runTurn(turn(), execution(overrides));
+  } finally {
+    await lease.release();
+  }
 }
 
 /** Answers to a wait of the turn of `turn('a1')`; a response for each request, or one for all. */
