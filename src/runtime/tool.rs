@@ -122,7 +122,10 @@ pub fn with_unique_ids(calls: Vec<ToolCall>, call_id: &str) -> Vec<ToolCall> {
     let mut unique = |(index, mut call): (usize, ToolCall)| {
         if call.id.is_empty() || !seen.insert(call.id.clone()) {
             call.id = format!("{call_id}:tool:{index}");
-            seen.insert(call.id.clone());
+            // Who knows how ids are made can have made one already.
+            while !seen.insert(call.id.clone()) {
+                call.id.push('+');
+            }
         }
         call
     };

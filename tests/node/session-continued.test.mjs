@@ -59,6 +59,28 @@ test('A72 K5 _CONFLICT the id of an answer serves one request', async () => {
   await lease.release();
 });
 
+test('F calls of one reply have ids of their own, whatever the provider made them', async () => {
+  const write = noting('write');
+  const alike = (_messages, { callId }) =>
+    calling([`${callId}:tool:1`, 'write', { n: 0 }], ['', 'write', { n: 1 }], [`${callId}:tool:1`, 'write', { n: 2 }]);
+  const provider = scripted(alike, reply('done'));
+  const lease = await open({ provider, tools: [write] });
+  const { requests } = await lease.session.runTurn(turn('a1'), execution());
+  assert.equal(new Set(requests.map(({ data }) => data.toolCallId)).size, 3);
+  const rest = await resume(lease, [requests[1]]);
+  assert.equal((await resume(lease, rest.requests, false)).kind, 'speak');
+  assert.deepEqual(
+    write.calls.map(({ args }) => args.n),
+    [1],
+  );
+  const results = provider.requests[1].messages.filter(({ role }) => role === 'tool');
+  assert.deepEqual(
+    results.map(({ toolCallId }) => toolCallId),
+    requests.map(({ data }) => data.toolCallId),
+  );
+  await lease.release();
+});
+
 test('K4 one wait has 64 requests, and what is asked beyond is asked after these', async () => {
   const write = noting('write');
   const calls = Array.from({ length: 66 }, (_, n) => [`t${n}`, 'write', { n }]);

@@ -195,26 +195,29 @@ describe('in one process', () => {
   });
 
   test('A79 a slow event handler, cancelled mid-delta: the run is cancelled, nothing is unhandled', async () => {
-    const controller = new AbortController();
-    const provider = {
-      name: 'p',
-      async *chatStream() {
-        for (const text of ['one ', 'two ', 'three ']) yield reply(text, { state: 'interrupted' });
-        yield reply('');
-      },
+    const stream = async function* () {
+      for (const text of ['one ', 'two ', 'three ']) yield reply(text, { state: 'interrupted' });
+      yield reply('');
     };
-    const seen = await unhandled(async () => {
-      const table = create([process_({ extra: { provider } }).agent], {
-        onEvent: async (event) => {
-          if (event.type !== 'delta') return;
-          controller.abort();
-          await settle();
-        },
+    // Also one that fails when nobody waits for it any more.
+    for (const end of [() => undefined, () => Promise.reject(new Error('too late'))]) {
+      const controller = new AbortController();
+      const told = [];
+      const onEvent = async (event) => {
+        if (event.type !== 'delta') return;
+        told.push(event);
+        controller.abort();
+        await settle();
+        await end();
+      };
+      const seen = await unhandled(async () => {
+        const table = create([process_({ extra: { provider: { name: 'p', chatStream: stream } } }).agent], { onEvent });
+        assert.equal((await table.run({ signal: controller.signal })).status, 'cancelled');
+        await settle();
+        await table.dispose();
       });
-      assert.equal((await table.run({ signal: controller.signal })).status, 'cancelled');
-      await table.dispose();
-    });
-    assert.deepEqual(seen, []);
+      assert.deepEqual([seen, told.length], [[], 1]);
+    }
   });
 
   test('C32 a continued turn that is cancelled is continued by the next run with the same answers', async () => {
