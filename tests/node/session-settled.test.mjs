@@ -1,7 +1,7 @@
 // Turns that waited and that a host settled itself: the member goes on with its next turn.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createRoundtable, MemoryConversationStore, sessionParticipant } from 'agent-roundtable';
+import { createRoundtable, forkRoundtable, MemoryConversationStore, sessionParticipant } from 'agent-roundtable';
 import { fileStore } from 'agent-roundtable/node';
 import { runtimeParticipant } from 'agent-roundtable/runtime';
 import { calling, reply, tool } from './support/agent.mjs';
@@ -10,6 +10,12 @@ import { load } from './support/stored.mjs';
 import { temporary } from './support/teams.mjs';
 
 const runtime = { id: 'bot', version: '1' };
+
+const selector = {
+  reference: { id: 'bot again', version: '1' },
+  create: () => selector,
+  select: () => ({ kind: 'speak', participantId: 'bot' }),
+};
 
 function once(due) {
   const { asks } = due;
@@ -70,7 +76,14 @@ for (const [kind, make] of Object.entries(kinds)) {
         };
         const limits = { maxTurnsPerRun: 1 };
         const agent = make(write, { asks: true });
-        const first = createRoundtable({ conversationId: 'c', participants: [agent], limits, store, recovery });
+        const first = createRoundtable({
+          conversationId: 'c',
+          participants: [agent],
+          selector,
+          limits,
+          store,
+          recovery,
+        });
         await first.run();
         const { revision, requests } = await first.run();
         const response = { kind: 'approval', approved: true };
@@ -79,12 +92,18 @@ for (const [kind, make] of Object.entries(kinds)) {
         await started.promise;
         stop.abort();
         await run;
-        const second = reopened ? await load('c', store, [make()], undefined, { unsettled: 'reconcile' }) : first;
+        const second = reopened ? await load('c', store, [make()], selector, { unsettled: 'reconcile' }) : first;
         const { turns } = await second.run().catch((error) => error);
         const { revision: expectedRevision } = second.snapshot();
         const decision = { kind: 'settle', outcome: { kind: 'speak', content: 'It is written.' } };
         await second.reconcile({ turnId: turns[0].turnId, expectedRevision, by: 'a test', decision });
-        for (let turn = 0; turn < 3; turn++) assert.equal((await second.run()).status, 'limited');
+        await second.run();
+        const { revision: atRevision } = second.snapshot().messages[1];
+        await forkRoundtable({ store, conversationId: 'c', atRevision, newConversationId: 'fork' });
+        for (let turn = 0; turn < 2; turn++) assert.equal((await second.run()).status, 'limited');
+        const fork = await load('fork', store, [make()], selector);
+        assert.equal((await fork.run()).status, 'limited', 'nothing waits in a fork');
+        await fork.dispose();
         assert.deepEqual(
           second.snapshot().messages.map(({ content }) => content),
           ['after 0', 'It is written.', 'after 1', 'after 2', 'after 3'],

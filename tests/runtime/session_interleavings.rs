@@ -153,6 +153,7 @@ impl Chaos {
             participant_id: "bot".into(),
             environment: String::new(),
             forked: false,
+            placed: false,
         };
         let read = checkpoint::read(self.agent.config(), identity, "session/1", &checkpoint.data, &self.appended);
         assert_eq!(read.unwrap().session.pending.as_ref(), self.agent.pending());

@@ -25,6 +25,8 @@ export interface SessionIdentity {
   readonly participantId: string;
   /** It may take over the history of another conversation's session. */
   readonly forked: boolean;
+  /** Whether it is a conversation's, which is forked only where none of it waits. */
+  readonly placed: boolean;
 }
 
 /** An agent's parts. */

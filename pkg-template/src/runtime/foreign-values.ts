@@ -86,6 +86,7 @@ export function restore(
   sessionId: string,
   environment: string,
   forked: boolean,
+  placed: boolean,
 ): State {
   const refuse = (problem: string): never => {
     throw new RuntimeParticipantError('checkpoint-invalid', problem);
@@ -100,14 +101,16 @@ export function restore(
       refuse('the conversation or participant differs from the one that wrote it (data.sessionId)');
     if (head.get('environment') !== environment) refuse('the environment differs from the one that wrote it');
     if (typeof firstTurnDone !== 'boolean') refuse('data.firstTurnDone: expected true or false');
-    if (pending !== null && written !== sessionId)
+    // In a fork of a conversation it is what a host had settled there.
+    const waits = written === sessionId || !placed ? pending : null;
+    if (waits !== null && written !== sessionId)
       refuse('what waits in another conversation cannot be answered in a fork of it (data.pending)');
     return {
       history: deepFreeze(
         elements(append, 'append', Infinity).map((item, index) => jsonCopy(item, `append[${index}]`)),
       ),
       firstTurnDone: firstTurnDone === true,
-      pending: pending === null ? null : readPending(pending),
+      pending: waits === null ? null : readPending(waits),
     };
   } catch (error) {
     if (isInstance(error, BadValue)) return refuse(error.message);

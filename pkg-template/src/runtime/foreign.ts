@@ -75,7 +75,7 @@ export function runtimeParticipant(options: ForeignParticipantOptions): AgentPar
         const restored =
           checkpoint === undefined
             ? { history: [], firstTurnDone: false, pending: null }
-            : restore(checkpoint, sessionId, environment, forkedFrom !== undefined);
+            : restore(checkpoint, sessionId, environment, forkedFrom !== undefined, place !== '');
         const journal = hostJournal(options, sessionId);
         const render = options.render ?? renderSharedIncrement;
         const setting = { runtime, sessionId, name, place, environment, journal, render, settleTimeoutMs, free };

@@ -58,10 +58,11 @@ export function sessionParticipant(options: SessionParticipantOptions): AgentPar
       const made = await options.createSessionOptions(context);
       const name = new SessionName(JSON.stringify([conversationId, participantId]), place);
       const free = claim(await objectsOf(made), name);
-      const identity = { conversationId, participantId, forked: forkedFrom !== undefined };
+      const placed = place !== '';
+      const identity = { conversationId, participantId, forked: forkedFrom !== undefined, placed };
       const onChange = changeTeller(options, conversationId, participantId);
       return openAgentSession(
-        { options: made, checkpoint, isStored: place !== '', identity, render, settleTimeoutMs, name, free, onChange },
+        { options: made, checkpoint, isStored: placed, identity, render, settleTimeoutMs, name, free, onChange },
         (opened) => new GatedSession(opened, name, place, hostJournal(options, opened.sessionId)),
       );
     },

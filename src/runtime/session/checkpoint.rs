@@ -67,8 +67,10 @@ pub fn read(
         Some(Json::Null) => None,
         Some(pending) => Some(read_pending(pending)?),
     };
-    let changed = read_fingerprint(config, data, pending.is_some())?;
     let mut session = Session::new(identity);
+    // In a fork of a conversation it is what a host had settled there.
+    let pending = pending.filter(|_| session.id == session_id || !session.identity.placed);
+    let changed = read_fingerprint(config, data, pending.is_some())?;
     if session.id != session_id && !session.identity.forked {
         return refuse("the conversation or participant differs from the one that wrote it (data.sessionId)");
     }

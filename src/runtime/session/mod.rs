@@ -23,6 +23,8 @@ pub struct SessionIdentity {
     pub environment: String,
     /// Whether it may take over the history of a session of another conversation.
     pub forked: bool,
+    /// Whether it is a conversation's, which is forked only where none of it waits.
+    pub placed: bool,
 }
 
 /// An execution that waits for answers.

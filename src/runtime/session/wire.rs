@@ -70,6 +70,7 @@ pub fn answers(answered: &str) -> Result<String, TurnFailure> {
         participant_id: participant_id.clone(),
         environment: String::new(),
         forked: false,
+        placed: false,
     };
     let request_ids = requests.iter().map(|request| request.id.clone()).collect();
     let pending = Pending { execution_id: String::new(), request_ids };

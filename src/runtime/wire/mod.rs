@@ -60,6 +60,8 @@ struct WireSession {
     participant_id: String,
     environment: String,
     forked: bool,
+    #[serde(default)]
+    placed: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -120,9 +122,10 @@ fn read_options(options: &str) -> Result<(AgentConfig, Option<SessionIdentity>),
         parameters,
         idempotent,
     };
-    let identity = options.session.map(|WireSession { conversation_id, participant_id, environment, forked }| {
-        SessionIdentity { conversation_id, participant_id, environment, forked }
-    });
+    let identity =
+        options.session.map(|WireSession { conversation_id, participant_id, environment, forked, placed }| {
+            SessionIdentity { conversation_id, participant_id, environment, forked, placed }
+        });
     let decision = options
         .decision
         .map(|WireDecision { participant_ids, max_parallel }| DecisionRules { participant_ids, max_parallel })
