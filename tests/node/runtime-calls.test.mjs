@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { runtimeParticipant } from 'agent-roundtable/runtime';
-import { execution, services, turn } from './support/agent.mjs';
+import { deferred, execution, services, settle, turn } from './support/agent.mjs';
 
 const model = { providerId: 'sdk', modelId: 'm' };
 const done = (finalOutput) => ({ finalOutput, newItems: [] });
@@ -179,4 +179,56 @@ test('F when the turn is over its context begins nothing more', async () => {
     await assert.rejects(kept.journal.append({ ...record, turnId: 't', input: '' }), refusal);
     assert.deepEqual(effects, []);
   }
+});
+
+test('K9 what is streamed when the turn is over goes nowhere, and neither does what was undelivered at its abort', async () => {
+  let kept;
+  const options = execution();
+  await runOnce(async (_input, context) => {
+    kept = context;
+    void context.onDelta('1');
+    return done('x');
+  }, options);
+  await kept.onDelta('late');
+  await settle();
+  assert.deepEqual(options.deltas, ['1']);
+
+  const controller = new AbortController();
+  const gate = deferred();
+  const delivered = [];
+  const onDelta = async (text) => {
+    delivered.push(text);
+    await gate.promise;
+  };
+  const run = async (_input, context) => {
+    for (const text of ['1', '2']) void context.onDelta(text);
+    return new Promise(() => {});
+  };
+  const running = runOnce(run, { onDelta, signal: controller.signal });
+  await settle();
+  controller.abort(new Error('stop'));
+  await assert.rejects(running, /stop/);
+  gate.resolve();
+  await settle();
+  assert.deepEqual(delivered, ['1']);
+});
+
+test('a turn leaves no listener on its signal, however it ends', async () => {
+  const { signal } = new AbortController();
+  const listening = new Set();
+  const { addEventListener, removeEventListener } = signal;
+  signal.addEventListener = (type, listener, options) => {
+    listening.add(listener);
+    addEventListener.call(signal, type, listener, options);
+  };
+  signal.removeEventListener = (type, listener) => {
+    listening.delete(listener);
+    removeEventListener.call(signal, type, listener);
+  };
+  await runOnce(async () => done('x'), { signal });
+  await assert.rejects(
+    runOnce(() => Promise.reject(new Error('no')), { signal }),
+    /no/,
+  );
+  assert.equal(listening.size, 0);
 });

@@ -144,7 +144,7 @@ test('A74 an intent that is not what the model asked for is refused, and nothing
   const journal = arrayJournal();
   const { requests, checkpoint } = await parked({ journal });
   const write = () => noting('write', never, { idempotent: true });
-  const first = await reopened(checkpoint, { journal, write: write() }).catch(() => undefined);
+  const first = await reopened(checkpoint, { journal, write: write(), settleTimeoutMs: 5 }).catch(() => undefined);
   const running = resume(first.lease, requests);
   void running.catch(() => undefined);
   await settle();
@@ -162,6 +162,36 @@ test('A74 an intent that is not what the model asked for is refused, and nothing
   }
 });
 
+for (const when of ['long before', 'just before', 'just after', 'long after'])
+  test(`C32 a stopped turn ends when what its tool came to is on record (${when} the abort)`, async () => {
+    const journal = arrayJournal();
+    const { append } = journal;
+    const [finish, written] = [deferred(), deferred()];
+    journal.append = async (record) => {
+      if (record.kind === 'tool-result') await written.promise;
+      return append(record);
+    };
+    const tools = [noting('write', () => finish.promise)];
+    const options = { provider: scripted(call()), tools, permissions: { allow: ['*'] } };
+    const lease = await open(options, { journal: () => journal });
+    const controller = new AbortController();
+    const running = lease.session.runTurn(turn('a1'), execution({ signal: controller.signal }));
+    let over = false;
+    void running.catch(() => (over = true));
+    await settle();
+    if (when.endsWith('before')) finish.resolve('written');
+    if (when === 'long before') await settle();
+    controller.abort(new Error('enough'));
+    if (when === 'long after') await settle();
+    finish.resolve('written');
+    await settle();
+    assert.equal(over, false);
+    written.resolve();
+    await assert.rejects(running, /enough/);
+    assert.ok(journal.records.some(({ kind }) => kind === 'tool-result'));
+    await lease.release();
+  });
+
 test('C49 with the default journal, a tool of which nobody knows what it did keeps its records for the host', async () => {
   const hanging = noting('write', never);
   const allowed = (tool, ...replies) => ({
@@ -169,7 +199,7 @@ test('C49 with the default journal, a tool of which nobody knows what it did kee
     tools: [tool],
     permissions: { allow: ['*'] },
   });
-  const first = await open(allowed(hanging, call()));
+  const first = await open(allowed(hanging, call()), { settleTimeoutMs: 5 });
   const running = first.session.runTurn(turn('a1'), execution());
   void running.catch(() => undefined);
   const controller = new AbortController();

@@ -131,7 +131,11 @@ describe('reopened', () => {
   test('an effect that was started and has no result is never replayed', async () => {
     const journal = arrayJournal();
     const { requests, checkpoint } = await parked({ journal });
-    const first = await reopened(checkpoint, { journal, write: noting('write', () => new Promise(() => {})) });
+    const first = await reopened(checkpoint, {
+      journal,
+      write: noting('write', () => new Promise(() => {})),
+      settleTimeoutMs: 5,
+    });
     void resume(first.lease, requests).catch(() => undefined);
     await settle();
     assert.equal(first.write.calls.length, 1);
@@ -152,7 +156,8 @@ describe('reopened', () => {
     const journal = arrayJournal();
     const extra = { idempotent: true };
     const hanging = noting('write', () => new Promise(() => {}), extra);
-    const lease = await open({ provider: scripted(call()), tools: [hanging] }, { journal: () => journal });
+    const participant = { journal: () => journal, settleTimeoutMs: 5 };
+    const lease = await open({ provider: scripted(call()), tools: [hanging] }, participant);
     const { requests } = await lease.session.runTurn(turn('a1'), execution());
     const checkpoint = await lease.session.checkpoint();
     void resume(lease, requests).catch(() => undefined);
@@ -327,7 +332,7 @@ describe('reopened', () => {
       const journal = arrayJournal();
       const hanging = noting('write', () => new Promise(() => {}));
       const options = { provider: scripted(call()), tools: [hanging], permissions: { allow: ['*'] } };
-      const first = await open(options, { journal: () => journal });
+      const first = await open(options, { journal: () => journal, settleTimeoutMs: 5 });
       const running = first.session.runTurn(turn('a1'), execution());
       void running.catch(() => undefined);
       await settle();
@@ -350,7 +355,7 @@ describe('reopened', () => {
     const journal = arrayJournal();
     const hanging = noting('write', () => new Promise(() => {}));
     const options = { provider: scripted(call()), tools: [hanging], permissions: { allow: ['*'] } };
-    const first = await open(options, { journal: () => journal });
+    const first = await open(options, { journal: () => journal, settleTimeoutMs: 5 });
     const running = first.session.runTurn(turn('a1'), execution());
     void running.catch(() => undefined);
     await settle();

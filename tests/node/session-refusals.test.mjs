@@ -1,11 +1,12 @@
 // What a turn that is refused leaves alone, and what a turn that fails for good gives up.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ToolSuspension } from 'agent-roundtable';
-import { openDefaultJournal } from 'agent-roundtable/testing';
+import { createRoundtable, sessionParticipant, ToolSuspension } from 'agent-roundtable';
+import { forgetDefaultJournal, openDefaultJournal } from 'agent-roundtable/testing';
 import { calling, deferred, execution, reply, scripted, settle, turn } from './support/agent.mjs';
 import { call, done, parked, reopened } from './support/parked.mjs';
 import { noting, open, resume } from './support/session.mjs';
+import { durable, load } from './support/stored.mjs';
 
 test('K6 a turn under the attempt id of what waits is refused, and the records stay', async () => {
   const { requests, checkpoint } = await parked();
@@ -88,4 +89,27 @@ test('A64 a release that comes again frees nothing of whoever holds the provider
   await assert.rejects(open({ provider }, { conversationId: 'other' }), { code: 'resource-reused' });
   await assert.rejects(open({ provider: scripted() }), { code: 'resource-reused' }, 'its name is held as well');
   await second.release();
+});
+
+test('A74 a conversation whose waiting execution no process knows any more fails with the code, and nothing runs', async () => {
+  const write = noting('write');
+  const agent = sessionParticipant({
+    id: 'bot',
+    runtime: { id: 'r', version: '1' },
+    createSessionOptions: () => ({ provider: scripted(call()), model: 'm', tools: [write] }),
+  });
+  const store = durable();
+  const limits = { maxTurnsPerRun: 1 };
+  const table = createRoundtable({ conversationId: 'gone', participants: [agent], store, limits, recovery: 'none' });
+  const { requests } = await table.run();
+  await table.dispose();
+  // As where the process that held the records has ended.
+  forgetDefaultJournal(JSON.stringify(['gone', 'bot']));
+  const again = await load('gone', store, [agent]);
+  const { revision: expectedRevision } = again.snapshot();
+  const response = { kind: 'approval', approved: true };
+  await again.resume({ requestId: requests[0].id, responseId: 'yes', expectedRevision, response });
+  const { status, code } = await again.run();
+  assert.deepEqual([status, code, write.calls, again.snapshot().messages], ['failed', 'journal-missing', [], []]);
+  await again.dispose();
 });

@@ -17,7 +17,7 @@ import { unlessLate, unlessStopped } from './stop.js';
 import { failureOf } from './turn-failure.js';
 import { codedRecords, isIntent, TurnRecords } from './turn-records.js';
 import type { ExecutionJournal } from './types.js';
-import { type LoopEffect, type LoopInput, type PermitCall, type ToolRun, tell } from './wire.js';
+import { type LoopEffect, type LoopInput, type LoopRecord, type PermitCall, type ToolRun, tell } from './wire.js';
 
 /** What a turn works with. */
 export interface TurnSetting {
@@ -63,8 +63,8 @@ export class AgentTurn {
   #stoppedBy: 'aborted' | 'delta-failed' | undefined;
   /** Fires when nobody waits for tools any more. */
   readonly #left = new AbortController();
-  /** The turn was stopped and had to wait for its tools: what they came to must reach the journal. */
-  #waited = false;
+  /** Tools have come to something: that must reach the journal before the turn ends, also where it is stopped. */
+  #hasResults = false;
   /** What the provider or the permission policy threw. */
   #hostError: unknown;
   /** The journal is the conversation's own: it settles, and takes nothing once the turn has returned. */
@@ -122,7 +122,7 @@ export class AgentTurn {
             history.extend(effect.messages);
             break;
           case 'record':
-            this.#records.write(effect.record);
+            this.#write(effect.record);
             break;
           case 'speak':
           case 'yield':
@@ -138,7 +138,7 @@ export class AgentTurn {
           case 'fail':
             if (effect.code !== 'busy') history.revert();
             // A record that is refused meanwhile belongs to what went wrong.
-            await (this.#waited ? this.#inTime(this.#records.written) : this.#untilWritten(this.#records.written));
+            await (this.#hasResults ? this.#inTime(this.#records.written) : this.#untilWritten(this.#records.written));
             throw this.#failure(effect);
           default:
             next = await this.#work(effect);
@@ -223,7 +223,7 @@ export class AgentTurn {
       // The last result goes out together with what follows it.
       isOver = told.some(({ kind }) => kind !== 'record');
       for (const effect of told) {
-        if (effect.kind === 'record' && !isOver) this.#records.write(effect.record);
+        if (effect.kind === 'record' && !isOver) this.#write(effect.record);
         else effects.push(effect);
       }
       if (isOver) over();
@@ -237,13 +237,17 @@ export class AgentTurn {
     if (this.#stoppedBy === undefined || isOver) return effects;
     let end = this.#tell({ kind: this.#stoppedBy });
     if (end.length === 0) {
-      this.#waited = true;
       // The last result that is needed brings the end.
       if ((await this.#inTime(over)) === true) return effects;
       end = this.#tell({ kind: this.#stoppedBy });
     }
     isOver = true;
     return end;
+  }
+
+  #write(record: LoopRecord): void {
+    if (record.kind === 'tool-result') this.#hasResults = true;
+    this.#records.write(record);
   }
 
   /** The value, or nothing where a turn that was stopped waits no longer. */
