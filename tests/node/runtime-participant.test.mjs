@@ -7,6 +7,7 @@ import { action, done, open, runOnce, waits } from './support/runtime.mjs';
 const call = { providerId: 'sdk', modelId: 'm' };
 const asks = action('t1', 'write', { path: 'a' });
 const usage = () => ({ inputTokens: 2, outputTokens: 1, usageProvenance: 'complete' });
+
 describe('a turn', () => {
   test('A1 A60 the runtime is given the rendered increment, the purpose once, and its history', async () => {
     const seen = [];
