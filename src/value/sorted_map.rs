@@ -101,6 +101,11 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
+    fn next(value: &mut u16) -> u16 {
+        *value = value.wrapping_add(1);
+        *value
+    }
+
     proptest! {
         #[test]
         fn does_what_a_tree_does(steps in prop::collection::vec((0_u8..3, 0_u8..12, any::<u16>()), 0..60)) {
@@ -109,7 +114,7 @@ mod tests {
                 match step {
                     0 => prop_assert_eq!(map.insert(key, value), tree.insert(key, value)),
                     1 => prop_assert_eq!(map.remove(&key), tree.remove(&key)),
-                    _ => prop_assert_eq!(map.get_mut(&key).map(|v| { *v += 1; *v }), tree.get_mut(&key).map(|v| { *v += 1; *v })),
+                    _ => prop_assert_eq!(map.get_mut(&key).map(next), tree.get_mut(&key).map(next)),
                 }
                 prop_assert_eq!(map.get(&key), tree.get(&key));
                 prop_assert_eq!(map.contains_key(&key), tree.contains_key(&key));
