@@ -5,13 +5,13 @@
 
 import { messageOf } from '../conversation/thrown.js';
 import type { AgentHandle } from '../generated/bindings.js';
-import type { ParticipantExecutionOptions, ParticipantResponse, ParticipantTurn, TurnServices } from '../types.js';
+import type { ParticipantExecutionOptions, ParticipantResponse, ParticipantTurn } from '../types.js';
 import { BadValue, elements, enclosing, isInstance, jsonText, unboundedJsonText } from '../values.js';
 import type { Agent } from './agent-options.js';
 import { DeltaQueue } from './delta-queue.js';
 import { RuntimeParticipantError, ToolSuspension } from './errors.js';
 import type { History } from './history.js';
-import { meterJournal } from './metering.js';
+import { type MeteringServices, metered } from './metering.js';
 import { askCache, callModel, type ModelRequest } from './model-call.js';
 import { unlessLate, unlessStopped } from './stop.js';
 import { failureOf } from './turn-failure.js';
@@ -44,9 +44,7 @@ interface Continued {
 }
 
 /** What accompanies a turn. */
-type TurnOptions = Omit<ParticipantExecutionOptions, 'services'> & {
-  services: Pick<TurnServices, 'admitModelCall' | 'recordUsage'> & Partial<Pick<TurnServices, 'journal'>>;
-};
+type TurnOptions = Omit<ParticipantExecutionOptions, 'services'> & { services: MeteringServices };
 
 /** Effects that end a turn well. */
 type Outcome = Extract<LoopEffect, { kind: 'speak' | 'yield' | 'wait' | 'decide' | 'call' }>;
@@ -74,8 +72,8 @@ export class AgentTurn {
     this.#setting = setting;
     this.#patient = setting.journal === setting.options.services.journal;
     const { agent, sessionId, turn } = setting;
-    const metered = meterJournal(setting.journal, setting.options.services);
-    this.#records = new TurnRecords(metered, { agent, sessionId, executionId: turn.attemptId });
+    const journal = metered(setting.journal, setting.options.services);
+    this.#records = new TurnRecords(journal, { agent, sessionId, executionId: turn.attemptId });
     this.#deltas = new DeltaQueue(
       (text) => setting.options.onDelta(text),
       (error) => this.#halt('delta-failed', error),

@@ -20,6 +20,7 @@ import {
 import { named, object } from './agent-options.js';
 import { ExecutionError, RuntimeParticipantError } from './errors.js';
 import type { AgentRuntime, RuntimeResult, ToolApproval } from './foreign-types.js';
+import { sessionIdOf } from './leases.js';
 
 /** The version of the checkpoints. */
 export const VERSION = 'runtime/1';
@@ -39,11 +40,6 @@ export interface Pending {
   readonly executionId: string;
   readonly requests: readonly ApprovalRequest[];
   readonly state: JsonValue;
-}
-
-/** What a participant's session in a conversation is called. */
-export function sessionIdOf(conversationId: string, participantId: string): string {
-  return JSON.stringify([conversationId, participantId]);
 }
 
 /** What a session is at a boundary. */

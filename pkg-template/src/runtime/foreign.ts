@@ -32,12 +32,11 @@ import {
   readResult,
   readRuntime,
   restore,
-  sessionIdOf,
   type State,
   VERSION,
 } from './foreign-values.js';
-import { claim, SessionName } from './leases.js';
-import { meterJournal } from './metering.js';
+import { claim, SessionName, sessionIdOf } from './leases.js';
+import { metered } from './metering.js';
 import { renderInput, renderSharedIncrement } from './render.js';
 import { settleTimeoutOf, unlessAborted, unlessLate, unlessStopped, untilOver } from './stop.js';
 import type { ExecutionJournal, ExecutionRecord } from './types.js';
@@ -300,7 +299,7 @@ class RuntimeSession implements ParticipantSession {
         executionId,
         turnId: turn.turnId,
         attemptId: turn.attemptId,
-        journal: meterJournal(journal, options.services),
+        journal: metered(journal, options.services),
         records: await unlessAborted(read(journal), stop.signal),
         earlier: await unlessAborted(this.#earlier(turn, executionId, journal), stop.signal),
         retried: turn.reconciled === 'retry',

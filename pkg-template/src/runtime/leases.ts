@@ -47,6 +47,11 @@ export class SessionName {
   }
 }
 
+/** What a participant's session in a conversation is called. */
+export function sessionIdOf(conversationId: string, participantId: string): string {
+  return JSON.stringify([conversationId, participantId]);
+}
+
 /**
  * Claims all of these objects, or nothing. The same object twice in one claim is fine.
  * @returns frees them, and the session's name where it has one; call it once

@@ -7,6 +7,10 @@ import { members } from '../values.js';
 import { named } from './agent-options.js';
 import type { ChatMessage, ChatMetadata, ExecutionJournal, ExecutionRecord } from './types.js';
 
+/** What a turn has of services to meter with. */
+export type MeteringServices = Pick<TurnServices, 'admitModelCall' | 'recordUsage'> &
+  Partial<Pick<TurnServices, 'journal'>>;
+
 interface Call {
   callId: string;
   providerId: string;
@@ -23,14 +27,16 @@ interface Call {
  * report, so that both are stored at once; the append resolves when both are.
  * @throws `invalid-config` for a journal or services without their functions
  */
-export function meterJournal(
-  journal: ExecutionJournal,
-  services: Pick<TurnServices, 'admitModelCall' | 'recordUsage'> & Partial<Pick<TurnServices, 'journal'>>,
-): ExecutionJournal {
+export function meterJournal(journal: ExecutionJournal, services: MeteringServices): ExecutionJournal {
   checkJournal(journal);
   named(() => {
     for (const key of ['admitModelCall', 'recordUsage']) method(object(services, 'services'), key, 'services');
   });
+  return metered(journal, services);
+}
+
+/** The same for a turn: its journal was looked at when its session opened. */
+export function metered(journal: ExecutionJournal, services: MeteringServices): ExecutionJournal {
   const together = journal === services.journal;
   const admitted = new Map<string, Call>();
   // Asynchronous functions, because a host's may throw at once or return nothing.

@@ -22,7 +22,7 @@ import { checkCallbacks } from './agent-options.js';
 import { AgentSession, openAgentSession, type OpenedSession } from './agent-session.js';
 import { adoptExecution, clearDefaultJournal, openDefaultJournal } from './default-journal.js';
 import { isOutcomeUnknown, isUnsupportedWait } from './errors.js';
-import { claim, SessionName } from './leases.js';
+import { claim, SessionName, sessionIdOf } from './leases.js';
 import { renderSharedIncrement } from './render.js';
 import { settleTimeoutOf } from './stop.js';
 import type { ExecutionJournal, SessionOptions } from './types.js';
@@ -56,7 +56,7 @@ export function sessionParticipant(options: SessionParticipantOptions): AgentPar
       const place = placeOfContext(opening);
       const context = { conversationId, participantId, restoring: checkpoint !== undefined };
       const made = await options.createSessionOptions(context);
-      const name = new SessionName(JSON.stringify([conversationId, participantId]), place);
+      const name = new SessionName(sessionIdOf(conversationId, participantId), place);
       const free = claim(await objectsOf(made), name);
       const placed = place !== '';
       const identity = { conversationId, participantId, forked: forkedFrom !== undefined, placed };
@@ -90,7 +90,7 @@ class GatedSession extends AgentSession {
     this.#name.take();
     const { handle } = this.opened;
     // In a conversation another turn begins only when the one that waited is over: a host has settled it.
-    if (this.#place !== '' && !turn.earlierAttempts?.includes(handle.pending() ?? '')) {
+    if (this.#parked && this.#place !== '' && !turn.earlierAttempts?.includes(handle.pending() ?? '')) {
       handle.giveUpWait();
       this.#parked = false;
     }
